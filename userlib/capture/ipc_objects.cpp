@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/ipc_objects.hpp"
 
-#include "capture/files.hpp"
 #include "capture/session.hpp"
+#include "capture/strings.hpp"
 #include "image/messages.hpp"
 
 #include <algorithm>

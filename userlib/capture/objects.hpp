@@ -30,7 +30,7 @@ struct CopiedContents {
     std::string bytes;
 };
 
-// Writes the object and its record. (files_contents.cpp)
+// Writes the object and its record.
 Result<void> save_copied(const CopiedContents &copy, image::ImageWriter &writer);
 
 } // namespace cryo::capture

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets that a program got from whoever started it.
-#include "capture/files.hpp"
+#include "capture/inherited_sockets.hpp"
+
 #include "capture/inherited.hpp"
 
 #include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace cryo::capture {
 
@@ -35,24 +37,21 @@ std::set<uint64_t> note_of(const Proc &proc)
 
 } // namespace
 
-// Connections that each process having them got from whoever started its cr_run: they are not the
-// program's own and mostly useless to it. A connection made by a member and passed to a cr_run of
-// its own appears only in the note of that cr_run, so it is not among them.
-std::set<uint64_t> Files::inherited_sockets() const
+std::set<uint64_t> inherited_sockets(const DescriptorLook &look)
 {
     std::vector<std::set<uint64_t>> noted;
-    noted.reserve(holders_.size());
-    for (const Holder &holder : holders_)
+    noted.reserve(look.holders().size());
+    for (const Holder &holder : look.holders())
         noted.push_back(note_of(holder.proc));
     std::set<uint64_t> inherited;
     for (const std::set<uint64_t> &note : noted)
         inherited.insert(note.begin(), note.end());
     std::set<uint64_t> found;
-    for (const auto &[place, seen] : descriptor_) {
-        const uint64_t inode = seen_[seen].status.st_ino;
+    for (const resources::Seen &one : look.descriptors()) {
+        const uint64_t inode = one.status.st_ino;
         if (inherited.empty())
             break;
-        if (noted[place.first].count(inode) == 0)
+        if (noted[one.holder].count(inode) == 0)
             inherited.erase(inode);
         else
             found.insert(inode);

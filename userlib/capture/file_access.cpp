@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose a file is, and whether its user may open it again by its name.
+#include "capture/file_access.hpp"
+
 #include "base/open_found.hpp"
 #include "base/trust.hpp"
-#include "capture/files.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,26 +29,23 @@ unsigned wanted(uint32_t flags)
 
 } // namespace
 
-// A restart judges owners as its caller sees them, outside of the program's user namespace.
-uid_t Files::owner_of(const Seen &seen) const
+uid_t owner_of_file(const resources::Seen &seen, const FileOptions &options)
 {
-    if (!options_.owner_of)
+    if (!options.owner_of)
         return seen.status.st_uid;
     if (seen.shared)
-        return options_.owner_of(seen.shared.get()).value_or(unknown_owner);
+        return options.owner_of(seen.shared.get()).value_or(unknown_owner);
     const Result<Found> found = look_at(seen.link, Links::not_at_end);
     if (!found || found->status.st_dev != seen.status.st_dev ||
         found->status.st_ino != seen.status.st_ino)
         return unknown_owner;
-    return options_.owner_of(found->fd.get()).value_or(unknown_owner);
+    return options.owner_of(found->fd.get()).value_or(unknown_owner);
 }
 
-// A file that somebody with more rights has opened for the program, as the output to which a shell
-// of root's leads before it becomes another user.
-void Files::note_access(const Seen &seen)
+void note_access(const resources::Seen &seen, const DescriptorLook &look, resources::Saving &saving)
 {
     constexpr const char *streams[] = {"--stdin", "--stdout", "--stderr"};
-    const image::File &file = file_record(seen);
+    const image::File &file = saving.file(seen);
     const std::string path(file.path);
     struct stat process = {};
     if ((seen.kind != image::FileKind::regular && seen.kind != image::FileKind::directory) ||
@@ -60,19 +57,15 @@ void Files::note_access(const Seen &seen)
     if (seen.status.st_uid == geteuid() && (seen.status.st_mode >> 6 & want) == want)
         return;
     // What root may do says nothing about the program's user.
-    if (geteuid() == 0 || stat(proc_of(seen).path("").c_str(), &process) != 0 ||
+    if (geteuid() == 0 || stat(look.proc_of(seen).path("").c_str(), &process) != 0 ||
         process.st_uid != geteuid() ||
         faccessat(AT_FDCWD, path.c_str(), static_cast<int>(want), AT_EACCESS) == 0 ||
         errno != EACCES)
         return;
-    int fd = seen.fd;
-    for (const image::Descriptor &one : descriptors_[seen.holder]) {
-        if (one.open_file == seen.open_file)
-            fd = std::min(fd, static_cast<int>(one.fd));
-    }
+    const int fd = look.first_number(seen);
     // The options of cr_restart are about the numbers of the first process, which is the holder of
     // every open file that it has.
-    notices_.push_back(fmt::format(
+    saving.notice(fmt::format(
         "descriptor {}: the file {} may not be opened again by this user; for a restart, {}", fd,
         path,
         seen.holder == 0 && fd <= STDERR_FILENO
