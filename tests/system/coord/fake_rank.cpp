@@ -177,11 +177,11 @@ int main(int argc, char **argv)
     unsigned long sum = self;
     while (step < steps) {
         stand_still();
-        rank.enter(world);
+        rank.collectives().enter(world);
         // Inside the collective, because a cut is about collectives: a rank held before the next
         // one has done as much as a rank that still computes after this one.
         sum = sum * 6364136223846793005UL + static_cast<unsigned long>(step++);
-        rank.leave();
+        rank.collectives().leave();
         stand_still();
         compute(even ? 250 : 150 + 100L * (self % 3));
     }

@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 
-RANK = {"comm.cpp.o", "rank.cpp.o", "receives.cpp.o", "wire.cpp.o"}
+RANK = {"collectives.cpp.o", "comm.cpp.o", "communicators.cpp.o", "needs.cpp.o", "rank.cpp.o",
+        "receives.cpp.o", "reports.cpp.o", "versions.cpp.o", "wire.cpp.o"}
 HEAP = ("_Znw", "_Zna", "_Zdl", "_Zda", "malloc", "calloc", "realloc", "free", "posix_memalign",
         "aligned_alloc", "strdup")
 

@@ -192,7 +192,7 @@ bool SimRank::collective(const Op &op)
     Comm *c = comms_[size_t(op.comm)];
     if (phase_ == 0) {
         uint64_t number = ++collectives_[op.comm];
-        rank_.enter(*c);
+        rank_.collectives().enter(*c);
         if (shared_.strikes(Sabotage::collective_not_ticked))
             c->clock--;
         here_ = {};
@@ -207,7 +207,7 @@ bool SimRank::collective(const Op &op)
         return false;
     if (op.kind == Do::make_comms)
         make_comms(op, here_.collective);
-    rank_.leave();
+    rank_.collectives().leave();
     return true;
 }
 
@@ -216,20 +216,20 @@ bool SimRank::ckpt()
     if (!shared_.obeys)
         return true;
     if (phase_ == 0) {
-        version_ = rank_.begin_version();
+        version_ = rank_.versions().begin();
         phase_ = 1;
         progress_++;
     }
-    switch (rank_.version(version_)) {
-    case Rank::Version::open:
+    switch (rank_.versions().state(version_)) {
+    case Version::open:
         return false;
-    case Rank::Version::saved:
+    case Version::saved:
         shared_.report.versions++;
         return true;
-    case Rank::Version::straddled:
+    case Version::straddled:
         shared_.report.straddled++;
         return true;
-    case Rank::Version::failed:
+    case Version::failed:
         return true;
     }
     return true;
@@ -334,12 +334,12 @@ bool SimRank::execute(const Op &op)
         return collective(op);
     case Do::refused:
         if (phase_ == 0) {
-            rank_.enter(comm(op));
+            rank_.collectives().enter(comm(op));
             phase_ = 1;
             return false;
         }
-        rank_.refused(comm(op));
-        rank_.leave();
+        rank_.collectives().refused(comm(op));
+        rank_.collectives().leave();
         return true;
     case Do::free_comm: // local: does not wait for the other members
         rank_.freed(comm(op));
@@ -348,7 +348,7 @@ bool SimRank::execute(const Op &op)
     case Do::icollective: {
         Comm &c = comm(op);
         uint64_t number = ++collectives_[op.comm];
-        rank_.start(c);
+        rank_.collectives().start(c);
         if (shared_.strikes(Sabotage::nonblocking_collective_not_ticked))
             c.clock--;
         slot(op).collective = number;
@@ -369,11 +369,11 @@ bool SimRank::execute(const Op &op)
     case Do::ckpt:
         return ckpt();
     case Do::open_epoch:
-        rank_.open_epoch();
+        rank_.collectives().open_epoch();
         epochs_++;
         return true;
     case Do::close_epoch:
-        rank_.close_epoch();
+        rank_.collectives().close_epoch();
         epochs_--;
         return true;
     }

@@ -202,8 +202,9 @@ TEST(Scale, SevenHopsALevelWhenSomeAreBehind)
     Job job(many(), 16, 16);
     halo(job);
     for (WorldRank r = 0; r < job.size(); r += 3)
-        job.rank(r).start(job.world(r));
-    unsigned hops = job.checkpoint([&](WorldRank r) { job.rank(r).start(job.world(r)); });
+        job.rank(r).collectives().start(job.world(r));
+    unsigned hops =
+        job.checkpoint([&](WorldRank r) { job.rank(r).collectives().start(job.world(r)); });
     EXPECT_LE(job.tree().root().rounds(), 3U);
     // As above, plus targets down and ready up.
     EXPECT_LE(hops, 7 * job.depth() + 1);
@@ -235,9 +236,9 @@ TEST(Scale, SubCommunicatorsAreSettledWhereTheyLive)
             peers.push_back(r / kPerNode * kPerNode + i);
         own.push_back(&job.rank(r).made(1000 + r / kPerNode, kPerNode, peers, kPerNode));
         if (r % 2)
-            job.rank(r).start(*own.back());
+            job.rank(r).collectives().start(*own.back());
     }
-    job.checkpoint([&](WorldRank r) { job.rank(r).start(*own[r]); });
+    job.checkpoint([&](WorldRank r) { job.rank(r).collectives().start(*own[r]); });
     // A rank names the world, the communicator of MPI_Ckpt, and its own.
     EXPECT_LE(job.tree().most_bytes, kHead + 3 * kClock);
 }
@@ -249,7 +250,7 @@ TEST(Scale, FreedCommunicatorsOfOneRankAreNotTold)
     for (WorldRank r = 0; r < job.size(); r++) {
         for (CommId i = 0; i < kEach; i++) {
             Comm &own = job.rank(r).made((r + 1) * kEach + i, 1, {&r, 1}, 1);
-            job.rank(r).start(own);
+            job.rank(r).collectives().start(own);
             job.rank(r).freed(own);
         }
     }
@@ -273,7 +274,7 @@ TEST(Scale, WhoIsNotThereIsNamed)
 {
     Job job(20, 4, 2);
     job.world(3).clock++; // this rank has entered a collective that the others have not
-    job.rank(7).open_epoch();
+    job.rank(7).collectives().open_epoch();
     ASSERT_TRUE(job.tree().root().request());
     job.silence(5);
     while (job.tree().busy()) {

@@ -280,9 +280,10 @@ class World
             shared_.report.drained += rank.waiting_messages();
             if (!rank.dead && rank.rank().phase() != Rank::Phase::saved)
                 shared_.fault(fmt::format("rank {} has not saved at the cut", r));
-            if (rank.rank().versions() != ranks_[0]->rank().versions())
+            if (rank.rank().versions().last() != ranks_[0]->rank().versions().last())
                 shared_.fault(fmt::format("at the cut ranks 0 and {} are at versions {} and {}", r,
-                                          ranks_[0]->rank().versions(), rank.rank().versions()));
+                                          ranks_[0]->rank().versions().last(),
+                                          rank.rank().versions().last()));
             if (!rank.dead && rank.open_epochs())
                 shared_.fault(fmt::format("rank {} has an open epoch at the cut", r));
             for (const Comm *comm : rank.comms()) {

@@ -16,7 +16,8 @@ void Engine::report() const
         return;
     const int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
     dprintf(fd, "images %lu cuts %lu drained %lu taken %lu withdrawn %lu restarts %u\n", images_,
-            rank_.cuts(), drained_, mpi_.drained(), mpi_.withdrawn(), rank_.restarts());
+            rank_.versions().cuts(), drained_, mpi_.drained(), mpi_.withdrawn(),
+            rank_.versions().restarts());
     ::close(fd);
 }
 

@@ -48,13 +48,13 @@ void Collective::enter(bookmark::Comm *comm)
         return; // the library will report the error
     comm_ = comm;
     const Engine::Busy busy(*engine);
-    engine->rank().enter(*comm);
+    engine->rank().collectives().enter(*comm);
     ordinal_ = comm->clock;
 }
 
 void Collective::leave()
 {
-    engine->rank().leave();
+    engine->rank().collectives().leave();
 }
 
 uint64_t start(bookmark::Comm *comm)
@@ -62,7 +62,7 @@ uint64_t start(bookmark::Comm *comm)
     if (comm == nullptr)
         return 0;
     const Engine::Busy busy(*engine);
-    engine->rank().start(*comm);
+    engine->rank().collectives().start(*comm);
     return comm->clock;
 }
 
@@ -101,7 +101,7 @@ void failed(bookmark::Comm &comm, int error)
     if (!is_of_arguments(error))
         return;
     const Engine::Busy busy(*engine);
-    engine->rank().refused(comm);
+    engine->rank().collectives().refused(comm);
 }
 
 int track(int result, MPI_Request *place, Use use, const Object *queue)

@@ -9,7 +9,7 @@
 
 namespace cryo::mpi::rank {
 
-using bookmark::Rank;
+using bookmark::Version;
 
 namespace {
 
@@ -20,10 +20,10 @@ int64_t now_ms()
     return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
 }
 
-Rank::Version look_at(uint64_t number)
+Version look_at(uint64_t number)
 {
     const Engine::Busy busy(*engine);
-    return engine->rank().version(number);
+    return engine->rank().versions().state(number);
 }
 
 // A daemon that does not know its place in the tree yet drops the request, and one that is busy
@@ -38,7 +38,7 @@ class Asking
             return;
         const Engine::Busy busy(*engine);
         if (!engine->rank().pending())
-            engine->rank().ask();
+            engine->rank().versions().ask();
         pause_ = std::min<int64_t>(pause_ * 2, longest_ms);
         next_ = now_ms() + pause_;
     }
@@ -51,20 +51,20 @@ class Asking
 
 } // namespace
 
-Rank::Version save_version()
+Version save_version()
 {
     uint64_t number = 0;
     {
         const Engine::Busy busy(*engine);
-        number = engine->rank().begin_version();
+        number = engine->rank().versions().begin();
     }
     Asking asking;
     for (unsigned rounds = 0;; rounds++) {
         if (attention)
             engine->stand_still();
-        const Rank::Version version = look_at(number);
-        if (version != Rank::Version::open || engine->is_lost())
-            return version == Rank::Version::open ? Rank::Version::failed : version;
+        const Version version = look_at(number);
+        if (version != Version::open || engine->is_lost())
+            return version == Version::open ? Version::failed : version;
         // Other ranks may need this library's progress to reach their call.
         engine->progress();
         engine->rest(rounds);
@@ -75,12 +75,12 @@ Rank::Version save_version()
 void ask_for_checkpoint()
 {
     const Engine::Busy busy(*engine);
-    engine->rank().ask();
+    engine->rank().versions().ask();
 }
 
 uint32_t restarts()
 {
-    return engine->rank().restarts();
+    return engine->rank().versions().restarts();
 }
 
 } // namespace cryo::mpi::rank

@@ -118,13 +118,13 @@ void end_window(Window &window)
 void open_epoch()
 {
     if (on)
-        engine->rank().open_epoch();
+        engine->rank().collectives().open_epoch();
 }
 
 void close_epoch()
 {
     if (on)
-        engine->rank().close_epoch();
+        engine->rank().collectives().close_epoch();
 }
 
 void touch(Window &window, int target)

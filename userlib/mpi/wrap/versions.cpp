@@ -6,7 +6,7 @@
 #include "mpi/wrap/wrapper.hpp"
 
 using namespace cryo::mpi;
-using cryo::bookmark::Rank;
+using cryo::bookmark::Version;
 
 EXPORTED int cryo_mpi_ckpt()
 {
@@ -14,9 +14,9 @@ EXPORTED int cryo_mpi_ckpt()
         return CKPT_NOT_COVERED;
     const Inside inside;
     switch (rank::save_version()) {
-    case Rank::Version::saved:
+    case Version::saved:
         return CKPT_SAVED;
-    case Rank::Version::straddled:
+    case Version::straddled:
         return CKPT_STRADDLED;
     default:
         break;
