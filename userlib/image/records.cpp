@@ -85,11 +85,11 @@ const char *name_of(RegionKind kind)
 
 const char *name_of(FileKind kind)
 {
-    return pick({"file",       "directory",     "char device", "block device",  "fifo",
-                 "pipe",       "socket",        "symlink",     "memfd",         "eventfd",
-                 "signalfd",   "timerfd",       "epoll",       "inotify",       "terminal",
-                 "pty master", "shared memory", "other",       "message queue", "pidfd"},
-                kind);
+    for (const ShownKind &one : kShownKinds) {
+        if (one.kind == kind)
+            return one.name;
+    }
+    return "unknown";
 }
 
 const char *name_of(LockKind kind)

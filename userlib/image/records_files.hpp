@@ -8,33 +8,10 @@
 // Regions and the executable point to a FILE directly. Ids are numbers of the image's own, from 1.
 #pragma once
 
+#include "image/file_kinds.hpp"
 #include "image/record_codec.hpp"
 
 namespace cryo::image {
-
-enum class FileKind : uint32_t {
-    regular = 0,
-    directory = 1,
-    char_device = 2,
-    block_device = 3,
-    fifo = 4,
-    pipe = 5,
-    socket = 6,
-    symlink = 7,
-    memfd = 8,
-    eventfd = 9,
-    signalfd = 10,
-    timerfd = 11,
-    epoll = 12,
-    inotify = 13,
-    terminal = 14,
-    pty_master = 15,
-    shared_memory = 16,
-    other = 17,
-    message_queue = 18, // of POSIX
-    pidfd = 19,
-};
-inline constexpr uint32_t kFileKinds = 20; // all of them
 
 // Bits of File::flags.
 inline constexpr uint32_t kFileUnlinked = 1; // has no name any more

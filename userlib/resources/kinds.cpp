@@ -17,33 +17,12 @@ struct Row {
     const Kind *how;
 };
 
-// In this order a kind is looked for, the first that recognises an open file has it; and a
-// checkpoint and a restart go through them.
-constexpr std::array table = {
-    Row{FileKind::pipe, &pipe_kind},
-    Row{FileKind::fifo, &fifo_kind},
-    Row{FileKind::eventfd, &eventfd_kind},
-    Row{FileKind::signalfd, &signalfd_kind},
-    Row{FileKind::epoll, &epoll_kind},
-    Row{FileKind::inotify, &inotify_kind},
-    Row{FileKind::pidfd, &pidfd_kind},
-    Row{FileKind::timerfd, &timerfd_kind}, // last of these: its time starts when it is finished
-    Row{FileKind::socket, &socket_kind},
-    Row{FileKind::memfd, &memfd_kind},
-    Row{FileKind::symlink, &symlink_kind},
-    Row{FileKind::directory, &directory_kind},
-    Row{FileKind::block_device, &block_device_kind},
-    Row{FileKind::message_queue, &message_queue_kind},
-    Row{FileKind::pty_master, &pty_master_kind},
-    Row{FileKind::terminal, &terminal_kind},
-    Row{FileKind::char_device, &char_device_kind},
-    Row{FileKind::regular, &regular_kind},
-    Row{FileKind::shared_memory, &shared_memory_kind},
-    Row{FileKind::other, &other_kind},
-};
+// In the order of the list.
+#define CRYO_ROW(name, number, shown) Row{FileKind::name, &name##_kind},
+constexpr std::array table = {CRYO_FILE_KINDS(CRYO_ROW)};
+#undef CRYO_ROW
 
-// Every kind has one row: a new one does not compile without it.
-static_assert(table.size() == image::kFileKinds);
+// Each number up to the highest is one kind's.
 static_assert([] {
     for (uint32_t kind = 0; kind < image::kFileKinds; kind++) {
         if (std::ranges::count(table, static_cast<FileKind>(kind), &Row::kind) != 1)

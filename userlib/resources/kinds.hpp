@@ -7,8 +7,7 @@
 //     if (kind.save != nullptr)
 //         Result<void> saved = kind.save(saving, seen);
 //
-// A new kind is a source that defines a Kind, its name in every_kind.hpp, and a line in the table
-// of kinds.cpp.
+// A new kind is a source that defines a Kind, and a line in the list of image/file_kinds.hpp.
 #pragma once
 
 #include "base/open_found.hpp"
