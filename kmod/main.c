@@ -16,49 +16,10 @@
 #include "compat.h"
 #include "module.h"
 
-int cryo_features(struct cryo_ucmd *ucmd)
-{
-	struct cryo_features *cmd = ucmd->cmd;
+/* Room for the structure of any command. */
+#define CRYO_ROOM 128
 
-	if (cmd->flags)
-		return -EOPNOTSUPP;
-
-	cmd->abi_version = CRYO_ABI_VERSION;
-	cmd->page_size = PAGE_SIZE;
-	cmd->features = CRYO_FEATURE_SCAN | CRYO_FEATURE_THREADS |
-			CRYO_FEATURE_FILES;
-	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY))
-		cmd->features |= CRYO_FEATURE_SOFT_DIRTY;
-	if (CRYO_EVENTS_PER_USER)
-		cmd->features |= CRYO_FEATURE_EVENTS_PER_USER;
-	if (cryo_is_filtered()) {
-		cmd->features |= CRYO_FEATURE_FILTERED;
-	} else {
-		cmd->features |= CRYO_FEATURE_EVENTS | CRYO_FEATURE_DUMP |
-				 CRYO_FEATURE_RESTORE;
-		if (cryo_may_choose_pid(ucmd->file))
-			cmd->features |= CRYO_FEATURE_NEXTPID;
-	}
-	cmd->scan_max_runs = CRYO_SCAN_MAX_RUNS;
-	cmd->event_rate = CRYO_EVENT_RATE;
-	return cryo_ucmd_respond(ucmd, sizeof(*cmd));
-}
-
-union ucmd_buffer {
-	struct cryo_features features;
-	struct cryo_scan scan;
-	struct cryo_event event;
-	struct cryo_threads threads;
-	struct cryo_files files;
-	struct cryo_nextpid nextpid;
-	struct cryo_dump dump;
-	struct cryo_restore restore;
-};
-
-/*
- * Whether a command only tells the caller about itself, or does something that
- * other system calls also do (write, mmap, clone3, a socket's sendmsg).
- */
+/* What module.h says of a command. */
 enum ioctl_kind {
 	ASKS,
 	ACTS,
@@ -69,6 +30,7 @@ enum ioctl_kind {
  * @size: of its structure, as this module knows it
  * @min_size: of its structure when the command was new
  * @cmd: its number
+ * @feature: the bit by which FEATURES tells of it
  * @kind: a command that acts is refused to a caller under a seccomp filter
  * @execute: the function that carries it out
  */
@@ -76,38 +38,54 @@ struct ioctl_op {
 	unsigned int size;
 	unsigned int min_size;
 	unsigned int cmd;
+	u64 feature;
 	enum ioctl_kind kind;
 	int (*execute)(struct cryo_ucmd *ucmd);
 };
 
-#define IOCTL_OP(_cmd, _kind, _fn, _struct, _last)                             \
-	[_IOC_NR(_cmd) - CRYO_CMD_BASE] = {                                    \
-		.size = sizeof(_struct) +                                      \
-			BUILD_BUG_ON_ZERO(sizeof(union ucmd_buffer) <          \
-					  sizeof(_struct)) +                   \
-			BUILD_BUG_ON_ZERO(offsetof(_struct, size) != 0) +      \
-			BUILD_BUG_ON_ZERO(sizeof(_struct) % 8),                \
-		.min_size = offsetofend(_struct, _last),                       \
-		.cmd = _cmd,                                                   \
+#define IOCTL_OP(_nr, _feature, _kind, _name, _last)                           \
+	[CRYO_CMD_##_nr - CRYO_CMD_BASE] = {                                   \
+		.size = sizeof(struct cryo_##_name) +                          \
+			BUILD_BUG_ON_ZERO(sizeof(struct cryo_##_name) >        \
+					  CRYO_ROOM) +                         \
+			BUILD_BUG_ON_ZERO(offsetof(struct cryo_##_name,        \
+						   size) != 0) +               \
+			BUILD_BUG_ON_ZERO(sizeof(struct cryo_##_name) % 8),    \
+		.min_size = offsetofend(struct cryo_##_name, _last),           \
+		.cmd = CRYO_IOC_##_nr,                                         \
+		.feature = _feature,                                           \
 		.kind = _kind,                                                 \
-		.execute = _fn,                                                \
+		.execute = cryo_##_name,                                       \
 	}
 
-static const struct ioctl_op ioctl_ops[] = {
-	IOCTL_OP(CRYO_IOC_FEATURES, ASKS, cryo_features, struct cryo_features,
-		 event_rate),
-	IOCTL_OP(CRYO_IOC_SCAN, ASKS, cryo_scan, struct cryo_scan, reserved),
-	IOCTL_OP(CRYO_IOC_EVENT, ACTS, cryo_event, struct cryo_event,
-		 bytes_total),
-	IOCTL_OP(CRYO_IOC_THREADS, ASKS, cryo_threads, struct cryo_threads,
-		 nr_threads),
-	IOCTL_OP(CRYO_IOC_FILES, ASKS, cryo_files, struct cryo_files, nr_files),
-	IOCTL_OP(CRYO_IOC_NEXTPID, ACTS, cryo_nextpid, struct cryo_nextpid,
-		 previous),
-	IOCTL_OP(CRYO_IOC_DUMP, ACTS, cryo_dump, struct cryo_dump, reserved),
-	IOCTL_OP(CRYO_IOC_RESTORE, ACTS, cryo_restore, struct cryo_restore,
-		 reserved),
-};
+static const struct ioctl_op ioctl_ops[] = CRYO_COMMANDS;
+
+int cryo_features(struct cryo_ucmd *ucmd)
+{
+	struct cryo_features *cmd = ucmd->cmd;
+	bool filtered = cryo_is_filtered();
+	size_t i;
+
+	if (cmd->flags)
+		return -EOPNOTSUPP;
+
+	cmd->abi_version = CRYO_ABI_VERSION;
+	cmd->page_size = PAGE_SIZE;
+	cmd->features = filtered ? CRYO_FEATURE_FILTERED : 0;
+	for (i = 0; i < ARRAY_SIZE(ioctl_ops); i++) {
+		if (ioctl_ops[i].kind == ASKS || !filtered)
+			cmd->features |= ioctl_ops[i].feature;
+	}
+	if (!cryo_may_choose_pid(ucmd->file))
+		cmd->features &= ~CRYO_FEATURE_NEXTPID;
+	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY))
+		cmd->features |= CRYO_FEATURE_SOFT_DIRTY;
+	if (CRYO_EVENTS_PER_USER)
+		cmd->features |= CRYO_FEATURE_EVENTS_PER_USER;
+	cmd->scan_max_runs = CRYO_SCAN_MAX_RUNS;
+	cmd->event_rate = CRYO_EVENT_RATE;
+	return cryo_ucmd_respond(ucmd, sizeof(*cmd));
+}
 
 static long cryo_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
@@ -116,7 +94,7 @@ static long cryo_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		.ubuffer = (void __user *)arg,
 	};
 	const struct ioctl_op *op;
-	union ucmd_buffer buf;
+	u64 buf[CRYO_ROOM / sizeof(u64)];
 	unsigned int nr = _IOC_NR(cmd);
 	int rc;
 
@@ -137,7 +115,7 @@ static long cryo_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (ucmd.user_size > PAGE_SIZE)
 		return -E2BIG;
 
-	ucmd.cmd = &buf;
+	ucmd.cmd = buf;
 	rc = copy_struct_from_user(ucmd.cmd, op->size, ucmd.ubuffer,
 				   ucmd.user_size);
 	if (rc)

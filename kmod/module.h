@@ -36,6 +36,26 @@ int cryo_nextpid(struct cryo_ucmd *ucmd);
 int cryo_dump(struct cryo_ucmd *ucmd);
 int cryo_restore(struct cryo_ucmd *ucmd);
 
+/*
+ * The table of commands, for main.c: IOCTL_OP(NAME, feature, kind, name, last)
+ * is the ioctl CRYO_IOC_NAME on a struct cryo_name, which cryo_name() carries
+ * out. @feature is the bit by which FEATURES tells of it, @last the structure's
+ * last member when the command was new. A command that ASKS only tells the
+ * caller about itself; one that ACTS does something that other system calls
+ * also do (write, mmap, clone3, a socket's sendmsg), and is refused to a caller
+ * under a seccomp filter.
+ */
+#define CRYO_COMMANDS {							\
+	IOCTL_OP(FEATURES, 0, ASKS, features, event_rate),		\
+	IOCTL_OP(SCAN, CRYO_FEATURE_SCAN, ASKS, scan, reserved),	\
+	IOCTL_OP(EVENT, CRYO_FEATURE_EVENTS, ACTS, event, bytes_total),	\
+	IOCTL_OP(THREADS, CRYO_FEATURE_THREADS, ASKS, threads, nr_threads),\
+	IOCTL_OP(FILES, CRYO_FEATURE_FILES, ASKS, files, nr_files),	\
+	IOCTL_OP(NEXTPID, CRYO_FEATURE_NEXTPID, ACTS, nextpid, previous),\
+	IOCTL_OP(DUMP, CRYO_FEATURE_DUMP, ACTS, dump, reserved),	\
+	IOCTL_OP(RESTORE, CRYO_FEATURE_RESTORE, ACTS, restore, reserved),\
+}
+
 /* Whether the caller is under a seccomp filter: then it may query, not act. */
 bool cryo_is_filtered(void);
 

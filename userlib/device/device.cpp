@@ -11,11 +11,6 @@ namespace cryo {
 
 namespace {
 
-int call(int fd, unsigned long command, void *argument)
-{
-    return ioctl(fd, command, argument) == 0 ? 0 : -errno;
-}
-
 Error cannot_open(int err, Device::Access access)
 {
     std::string text = Device::path;
@@ -42,17 +37,16 @@ Error cannot_open(int err, Device::Access access)
 
 // Repeats the request until the buffer is large enough for the whole list.
 template <class Item, class Command>
-Result<std::vector<Item>> whole_list(int fd, unsigned long number, const char *what,
+Result<std::vector<Item>> whole_list(const Device &device, unsigned long number, const char *what,
                                      __u64 Command::*address, __u32 Command::*room,
                                      __u32 Command::*found)
 {
     std::vector<Item> items(64);
     for (;;) {
         Command command = {};
-        command.size = sizeof(command);
         command.*address = reinterpret_cast<uintptr_t>(items.data());
         command.*room = static_cast<uint32_t>(items.size());
-        if (int rc = call(fd, number, &command); rc < 0)
+        if (int rc = device.call_raw(number, command); rc < 0)
             return Error::from_errno(std::string("listing ") + what + " with " + Device::path, -rc);
         const bool all = command.*found <= items.size();
         items.resize(command.*found);
@@ -62,6 +56,11 @@ Result<std::vector<Item>> whole_list(int fd, unsigned long number, const char *w
 }
 
 } // namespace
+
+int Device::call(int fd, unsigned long number, void *command)
+{
+    return ioctl(fd, number, command) == 0 ? 0 : -errno;
+}
 
 Result<Device> Device::open(Access access)
 {
@@ -84,13 +83,12 @@ int Device::scan_raw(uint64_t &start, uint64_t end, uint32_t want, std::span<cry
                      size_t &count) const
 {
     cryo_scan scan = {};
-    scan.size = sizeof(scan);
     scan.start = start;
     scan.end = end;
     scan.runs = reinterpret_cast<uintptr_t>(runs.data());
     scan.max_runs = runs.size() > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(runs.size());
     scan.want = want;
-    int rc = call(fd_.get(), CRYO_IOC_SCAN, &scan);
+    int rc = call_raw(CRYO_IOC_SCAN, scan);
     if (rc < 0)
         return rc;
     start = scan.next;
@@ -129,7 +127,7 @@ Result<std::vector<cryo_run>> Device::scan(uint64_t start, uint64_t end, uint32_
 Result<std::vector<cryo_thread>> Device::threads() const
 {
     Result<std::vector<cryo_thread>> threads =
-        whole_list<cryo_thread>(fd_.get(), CRYO_IOC_THREADS, "threads", &cryo_threads::threads,
+        whole_list<cryo_thread>(*this, CRYO_IOC_THREADS, "threads", &cryo_threads::threads,
                                 &cryo_threads::max_threads, &cryo_threads::nr_threads);
     // Older modules count threads that were made too late to be filled in, or that are gone.
     if (threads)
@@ -139,15 +137,14 @@ Result<std::vector<cryo_thread>> Device::threads() const
 
 Result<std::vector<cryo_file>> Device::files() const
 {
-    return whole_list<cryo_file>(fd_.get(), CRYO_IOC_FILES, "descriptors", &cryo_files::files,
+    return whole_list<cryo_file>(*this, CRYO_IOC_FILES, "descriptors", &cryo_files::files,
                                  &cryo_files::max_files, &cryo_files::nr_files);
 }
 
 int Device::announce_raw(const cryo_event &event) const
 {
     cryo_event copy = event;
-    copy.size = sizeof(copy);
-    return call(fd_.get(), CRYO_IOC_EVENT, &copy);
+    return call_raw(CRYO_IOC_EVENT, copy);
 }
 
 } // namespace cryo

@@ -37,6 +37,14 @@ class Device
     bool has(uint64_t feature) const { return (features_.features & feature) == feature; }
     int fd() const { return fd_.get(); }
 
+    // A command with its structure, whose size is filled in: 0 or -errno.
+    template <class Command>
+    int call_raw(unsigned long number, Command &command) const
+    {
+        command.size = sizeof(command);
+        return call(fd_.get(), number, &command);
+    }
+
     // The classes of all pages in [start, end). `want`: the CRYO_PAGE_* bits to distinguish.
     Result<std::vector<cryo_run>> scan(uint64_t start, uint64_t end, uint32_t want) const;
 
@@ -56,6 +64,8 @@ class Device
     int announce_raw(const cryo_event &event) const;
 
   private:
+    static int call(int fd, unsigned long number, void *command);
+
     Device(Fd fd, const cryo_features &features) : fd_(std::move(fd)), features_(features) {}
 
     Fd fd_;

@@ -115,11 +115,12 @@ class Installed(unittest.TestCase):
         with open(self.in_prefix(module, "dkms.conf"), encoding="utf-8") as file:
             self.assertIn(f'PACKAGE_VERSION="{self.version}"\n', file.read())
         with open(self.in_prefix(module, "Kbuild"), encoding="utf-8") as file:
-            objects = [name for name in re.findall(r"\b(kmod/\w+)\.o\b", file.read())
-                       if not name.endswith("_kunit")]
-        self.assertIn("kmod/main", objects)
-        for name in objects:
-            with open(self.in_prefix(module, name + ".c"), encoding="utf-8") as file:
+            self.assertIn("$(wildcard $(src)/kmod/*.c)", file.read())
+        sources = [name for name in os.listdir(os.path.join(TOP, "kmod"))
+                   if name.endswith(".c") and not name.endswith(("_kunit.c", ".mod.c"))]
+        self.assertIn("main.c", sources)
+        for name in sources:
+            with open(self.in_prefix(module, "kmod", name), encoding="utf-8") as file:
                 for header in re.findall(r'^#include "(.*)"', file.read(), re.MULTILINE):
                     self.in_prefix(module, "kmod", header)
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::test {
 namespace {
@@ -14,7 +15,18 @@ cryo_file some_files[4];
 cryo_range one_range;
 cryo_region one_region;
 
+std::vector<Command> &listed()
+{
+    static std::vector<Command> list;
+    return list;
+}
+
 } // namespace
+
+Listed::Listed(Command command)
+{
+    listed().push_back(std::move(command));
+}
 
 int scratch_file()
 {
@@ -29,7 +41,7 @@ int scratch_file()
 
 std::vector<Command> commands()
 {
-    return {
+    std::vector<Command> all = {
         {"FEATURES",
          CRYO_IOC_FEATURES,
          sizeof(cryo_features),
@@ -83,11 +95,6 @@ std::vector<Command> commands()
          {offsetof(cryo_files, flags)},
          offsetof(cryo_files, files),
          offsetof(cryo_files, max_files)},
-        {"NEXTPID",
-         CRYO_IOC_NEXTPID,
-         sizeof(cryo_nextpid),
-         [](void *p) { static_cast<cryo_nextpid *>(p)->pid = 30000; },
-         {offsetof(cryo_nextpid, flags), offsetof(cryo_nextpid, previous)}},
         {"DUMP",
          CRYO_IOC_DUMP,
          sizeof(cryo_dump),
@@ -127,6 +134,8 @@ std::vector<Command> commands()
          },
          {offsetof(cryo_restore, flags), offsetof(cryo_restore, reserved)}},
     };
+    all.insert(all.end(), listed().begin(), listed().end());
+    return all;
 }
 
 } // namespace cryo::test

@@ -45,8 +45,17 @@ struct Command {
     size_t descriptor = 0;            // offset of a descriptor that is written to
 };
 
-// Every command of the module. A new command is added here and then runs through every test.
+// Every command of the module.
 std::vector<Command> commands();
+
+// A new command is listed by the test of its own, and then runs through every test of misuse:
+//
+//     const Listed nextpid({"NEXTPID", CRYO_IOC_NEXTPID, ...});
+class Listed
+{
+  public:
+    explicit Listed(Command command);
+};
 
 // A structure in a page of its own, followed by poison and then by memory that faults.
 class Argument

@@ -13,11 +13,18 @@
 #include "backend/backend.hpp"
 #include "backend/native.hpp"
 #include "device_test.hpp"
+#include "misuse.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restorer/next_id.hpp"
 
 namespace cryo::test {
 namespace {
+
+const Listed nextpid({"NEXTPID",
+                      CRYO_IOC_NEXTPID,
+                      sizeof(cryo_nextpid),
+                      [](void *p) { static_cast<cryo_nextpid *>(p)->pid = 30000; },
+                      {offsetof(cryo_nextpid, flags), offsetof(cryo_nextpid, previous)}});
 
 class NextPid : public DeviceTest
 {
