@@ -3,6 +3,7 @@
 #include "own_files.hpp"
 
 #include <cstdlib>
+#include <iterator>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -123,6 +124,18 @@ TEST(Kinds, EachHasAName)
 {
     for (uint32_t number = 0; number < image::kFileKinds; number++)
         EXPECT_STRNE(image::name_of(static_cast<FileKind>(number)), "unknown") << number;
+}
+
+// Images hold the numbers, so that a kind keeps its own wherever it stands in the list.
+TEST(Kinds, NumbersStayAsTheyWere)
+{
+    constexpr const char *names[] = {"file",          "directory", "char device",   "block device",
+                                     "fifo",          "pipe",      "socket",        "symlink",
+                                     "memfd",         "eventfd",   "signalfd",      "timerfd",
+                                     "epoll",         "inotify",   "terminal",      "pty master",
+                                     "shared memory", "other",     "message queue", "pidfd"};
+    for (uint32_t number = 0; number < std::size(names); number++)
+        EXPECT_STREQ(image::name_of(static_cast<FileKind>(number)), names[number]);
 }
 
 // What only a process can do to one is done to none that only a message holds.
