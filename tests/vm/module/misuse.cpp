@@ -72,7 +72,9 @@ std::vector<Command> commands()
           offsetof(cryo_event, reserved2)},
          0,
          0,
-         offsetof(cryo_event, target)},
+         offsetof(cryo_event, target),
+         0,
+         CRYO_FEATURE_EVENTS},
         {"THREADS",
          CRYO_IOC_THREADS,
          sizeof(cryo_threads),
@@ -110,7 +112,8 @@ std::vector<Command> commands()
          0,
          0,
          0,
-         offsetof(cryo_dump, fd)},
+         offsetof(cryo_dump, fd),
+         CRYO_FEATURE_DUMP},
         {"RESTORE",
          CRYO_IOC_RESTORE,
          sizeof(cryo_restore),
@@ -132,7 +135,12 @@ std::vector<Command> commands()
              restore->nr_ranges = 1;
              restore->fd = scratch_file();
          },
-         {offsetof(cryo_restore, flags), offsetof(cryo_restore, reserved)}},
+         {offsetof(cryo_restore, flags), offsetof(cryo_restore, reserved)},
+         0,
+         0,
+         0,
+         0,
+         CRYO_FEATURE_RESTORE},
     };
     all.insert(all.end(), listed().begin(), listed().end());
     return all;

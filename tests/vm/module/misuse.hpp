@@ -43,6 +43,7 @@ struct Command {
     size_t buffer = 0, room = 0;      // offsets of the address and length of an output array
     size_t first_size = 0;            // size of the structure when the command was new; 0: as now
     size_t descriptor = 0;            // offset of a descriptor that is written to
+    uint64_t acting = 0;              // of one that acts: the feature that a seccomp filter takes
 };
 
 // Every command of the module.

@@ -24,7 +24,12 @@ const Listed nextpid({"NEXTPID",
                       CRYO_IOC_NEXTPID,
                       sizeof(cryo_nextpid),
                       [](void *p) { static_cast<cryo_nextpid *>(p)->pid = 30000; },
-                      {offsetof(cryo_nextpid, flags), offsetof(cryo_nextpid, previous)}});
+                      {offsetof(cryo_nextpid, flags), offsetof(cryo_nextpid, previous)},
+                      0,
+                      0,
+                      0,
+                      0,
+                      CRYO_FEATURE_NEXTPID});
 
 class NextPid : public DeviceTest
 {
