@@ -31,7 +31,7 @@ struct Options {
     cryo::cli::Talk talk{"cr_restart"};
 
     // As written on the command line.
-    bool omit = false; // one of them is given: see capture/bystanders.cpp
+    bool omit = false; // one of them is given: see capture/gather/bystanders.cpp
     std::string positional, file, directory;
     std::vector<std::string> owners; // whose images are restarted besides the caller's and root's
 };

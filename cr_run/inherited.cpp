@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "inherited.hpp"
 
-#include "capture/inherited.hpp"
+#include "capture/files/inherited.hpp"
 #include "cli/command.hpp"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The cost of knowing which pages have changed: finding them, as a checkpoint does (see
-// capture/tracker.cpp), compared with comparing all memory; and the cost of the first write to each
-// page for a watched program. That program is a separate process, as for a checkpoint: protecting
-// pages of a running process interrupts other processors every few pages.
+// capture/memory/tracker.cpp), compared with comparing all memory; and the cost of the first write
+// to each page for a watched program. That program is a separate process, as for a checkpoint:
+// protecting pages of a running process interrupts other processors every few pages.
 #include <algorithm>
 #include <cstring>
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capture/page_table.hpp"
-#include "capture/pages.hpp"
+#include "capture/memory/page_table.hpp"
+#include "capture/memory/pages.hpp"
 #include "ratios.hpp"
 
 using namespace cryo;

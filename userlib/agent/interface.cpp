@@ -127,7 +127,7 @@ uint32_t rounds()
 
 // The handle may be the restored copy's, which is ready at once. Other threads close the gate and
 // end rounds without waking this one, so it polls. After a round that was given up there may be
-// another one (capture/tries.hpp), or the request has ended.
+// another one (capture/gather/tries.hpp), or the request has ended.
 void await_round(int handle, uint32_t rounds_before)
 {
     const Client *client = self_client();

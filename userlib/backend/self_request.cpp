@@ -4,7 +4,7 @@
 #include "backend/outline.hpp"
 #include "base/clock.hpp"
 #include "base/passing.hpp"
-#include "capture/patience.hpp"
+#include "capture/session/patience.hpp"
 #include "libcr/self.h"
 #include "look/proc.hpp"
 #include "look/regions.hpp"

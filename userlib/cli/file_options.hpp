@@ -7,7 +7,7 @@
 //     cli::add_file_options(app, files);
 #pragma once
 
-#include "capture/file_options.hpp"
+#include "capture/files/file_options.hpp"
 #include "restore/file_options.hpp"
 
 #include <CLI/CLI.hpp>

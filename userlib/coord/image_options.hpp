@@ -7,7 +7,7 @@
 //     ImageOptions options = image_options(message);
 #pragma once
 
-#include "capture/file_options.hpp"
+#include "capture/files/file_options.hpp"
 #include "cli/common_options.hpp"
 
 #include <nlohmann/json.hpp>

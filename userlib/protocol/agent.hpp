@@ -119,7 +119,7 @@ constexpr uint64_t touched_at_once = 32768;
 constexpr int staged_at_once = 512;
 
 // Changes of memory are tracked through a userfaultfd that the agent keeps for the checkpointer
-// (capture/tracker.hpp).
+// (capture/memory/tracker.hpp).
 enum class TrackerKind : int32_t {
     none = 0,
     write_protection = 1, // WP_ASYNC
@@ -146,7 +146,7 @@ struct TrackerFacts {
 };
 
 // The token in the program's memory, where a checkpointer may replace it while the program runs, so
-// that no checkpoint relies on tracking that is about to change (capture/early_copy.hpp).
+// that no checkpoint relies on tracking that is about to change (capture/memory/early_copy.hpp).
 struct TrackerMark {
     uint64_t token[2];
     uint64_t changes; // how often the agent itself has set the token

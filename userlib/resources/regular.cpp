@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Regular files that are opened by their names. capture/file_contents.cpp chooses those whose
+// Regular files that are opened by their names. capture/files/file_contents.cpp chooses those whose
 // contents are saved (contents.hpp), and restore/open_regular.cpp makes them.
 #include "resources/every_kind.hpp"
 #include "resources/paths.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In a user namespace it does not show whose an image is: somebody outside tells.
-#include "capture/delta_plan.hpp"
+#include "capture/memory/delta_plan.hpp"
 
 #include "image/sink.hpp"
 #include "image/writer.hpp"

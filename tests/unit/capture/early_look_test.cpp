@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/early_look.hpp"
+#include "capture/memory/early_look.hpp"
 
 #include <csignal>
 #include <gtest/gtest.h>

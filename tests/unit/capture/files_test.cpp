@@ -2,8 +2,8 @@
 //
 // What is mapped by a name that was removed: which FILE that is; and contents found by a name.
 #include "base/passing.hpp"
-#include "capture/files.hpp"
-#include "capture/session.hpp"
+#include "capture/files/files.hpp"
+#include "capture/session/session.hpp"
 #include "look/identity.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/holes.hpp"
+#include "capture/process/holes.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A process of which no handle could be had when it was found.
-#include "capture/member_process.hpp"
+#include "capture/member/member_process.hpp"
 
 #include <cerrno>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/method.hpp"
+#include "capture/memory/method.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 //
 // Pages that go from a server into a file, whether the file takes them by reference or not; and
 // servers that end.
-#include "capture/page_source.hpp"
+#include "capture/session/page_source.hpp"
 
 #include "base/passing.hpp"
 #include "protocol/decode.hpp"

@@ -3,7 +3,7 @@
 // The table of an image's pages is assembled along its chain: holes, zeros, pages that a base has,
 // also elsewhere and more than once, in images with and without digests; and so is the part that
 // the next image leaves to its base.
-#include "capture/page_table.hpp"
+#include "capture/memory/page_table.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -13,8 +13,8 @@
 
 #include <gtest/gtest.h>
 
-#include "capture/objects.hpp"
-#include "capture/page_delta.hpp"
+#include "capture/memory/objects.hpp"
+#include "capture/memory/page_delta.hpp"
 #include "image/little_endian.hpp"
 #include "image/records.hpp"
 #include "image/sink.hpp"

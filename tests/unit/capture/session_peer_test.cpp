@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/session_peer.hpp"
+#include "capture/session/session_peer.hpp"
 
 #include "base/fd.hpp"
 #include "look/peer_link.hpp"

@@ -4,8 +4,8 @@
 // answer; one that has given up waiting for the session; and one of an older release. A process
 // without an agent.
 #include "base/passing.hpp"
-#include "capture/enterable.hpp"
-#include "capture/session.hpp"
+#include "capture/session/enterable.hpp"
+#include "capture/session/session.hpp"
 #include "protocol/decode.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/stage.hpp"
+#include "capture/memory/stage.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/tracker.hpp"
+#include "capture/memory/tracker.hpp"
 
-#include "capture/soft_dirty.hpp"
-#include "capture/userfaultfd.hpp"
+#include "capture/memory/soft_dirty.hpp"
+#include "capture/memory/userfaultfd.hpp"
 
 #include <csignal>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long an obstacle is taken for one that passes, and what is said about tries that have ended,
 // since their time is up. The tests' clock goes only where they move it.
-#include "capture/tries.hpp"
+#include "capture/gather/tries.hpp"
 
 #include <cerrno>
 #include <cstdint>

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/files/refused_files.hpp"
+
+#include "resources/kinds.hpp"
+#include "resources/paths.hpp"
+#include "resources/socket/sockets.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <string>
+
+namespace cryo::capture {
+
+using image::FileKind;
+using resources::Seen;
+
+namespace {
+
+// Refuses kinds of files that can only be restored by a process that has them.
+std::string_view passed_refusal(const Seen &seen, const resources::Sockets &sockets)
+{
+    if (seen.passed_in < 0)
+        return "";
+    if (const auto what = resources::kind(seen.kind).only_of_processes; !what.empty())
+        return what;
+    if (seen.kind == FileKind::socket && sockets.is_listening(seen))
+        return "a listening socket,";
+    if (seen.info.find("\nlock:") != std::string::npos)
+        return "a file that is locked,";
+    f_owner_ex owner = {};
+    if (seen.shared && (fcntl(seen.shared.get(), F_GETOWN_EX, &owner) != 0 || owner.pid != 0))
+        return "something that sends its signals to a process (F_SETOWN),";
+    return "";
+}
+
+} // namespace
+
+std::string_view refusal(const Seen &seen, const resources::Sockets &sockets)
+{
+    if ((seen.flags & O_PATH) != 0)
+        return is_named(seen) ? "" : "an O_PATH reference to something without a name,";
+    if (const std::string_view why = passed_refusal(seen, sockets); !why.empty())
+        return why;
+    const resources::Kind &kind = resources::kind(seen.kind);
+    return kind.refused != nullptr ? kind.refused(seen) : "";
+}
+
+void refuse_files_about_processes(const DescriptorLook &look)
+{
+    constexpr std::string_view about = "/proc/";
+    const std::vector<Holder> &holders = look.holders();
+    for (const Seen &one : look.descriptors()) {
+        const Seen &seen = look.open_file_of(one);
+        if (seen.open_file == 0 || !std::string_view(seen.link).starts_with(about))
+            continue;
+        std::string_view rest = std::string_view(seen.link).substr(about.size());
+        const auto pid = static_cast<pid_t>(take_number(rest));
+        const auto member = std::ranges::find_if(
+            holders, [&](const Holder &other) { return other.proc.pid() == pid; });
+        const bool is_saved = member != holders.end();
+        const bool is_gone = pid > 0 && !is_saved && kill(pid, 0) != 0 && errno == ESRCH;
+        if (!(is_saved || is_gone) || (member == holders.begin() && one.holder == 0))
+            continue;
+        const Holder &holder = look.holder_of(one);
+        holder.problems.add(fmt::format("descriptor {}: a file about process {}, which is {}, {}",
+                                        one.fd, pid, is_saved ? "saved, too" : "gone", seen.link),
+                            "close it before the checkpoint", Passing::when_gone,
+                            fmt::format("{} {} {}", holder.proc.pid(), one.fd, seen.link));
+    }
+}
+
+} // namespace cryo::capture

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/session/enterable.hpp"
+
+#include "libcr.h"
+#include "look/identity.hpp"
+#include "look/members.hpp"
+
+#include <cerrno>
+#include <fmt/format.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::capture {
+
+namespace {
+
+// Whether the main thread has ended (pthread_exit) while others live on indefinitely. An exiting
+// process looks the same for a moment, because its threads end one after the other.
+bool has_lost_main_thread(pid_t pid)
+{
+    constexpr int looks = 5;
+    constexpr timespec pause = {0, 10'000'000};
+    for (int i = 0; i < looks; i++) {
+        const Result<Relation> now = relation_of(pid);
+        if (!now || !now->ended || now->zombie || has_ended(pid))
+            return false;
+        nanosleep(&pause, nullptr);
+    }
+    return true;
+}
+
+} // namespace
+
+Result<void> check_enterable(const Proc &proc)
+{
+    if (has_lost_main_thread(proc.pid()))
+        return Error(ENOTSUP, fmt::format("process {}: its main thread has ended before the others "
+                                          "(pthread_exit), and Cryo cannot save it so: let main() "
+                                          "wait for them (pthread_join) instead",
+                                          proc.pid()));
+    if (const std::string why = why_not_preloadable(proc.path("exe")); !why.empty())
+        return Error(CR_ENOSUPPORT,
+                     fmt::format("process {} {}: Cryo cannot enter it{}", proc.pid(), why,
+                                 why == statically_linked
+                                     ? "; link it dynamically (a program in Go: build it with cgo)"
+                                     : ""),
+                     Reason::not_enterable);
+    if (Result<std::string> root = proc.link("root"); root && *root != "/")
+        return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
+                                          "cr_checkpoint inside it",
+                                          proc.pid(), *root));
+    Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    for (const int tid : *threads) {
+        Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
+        std::string_view mode = status ? field(*status, "Seccomp") : "";
+        if (take_number(mode) == 0)
+            continue;
+        return Error(ENOTSUP,
+                     fmt::format("process {} runs under seccomp{}: start it without; "
+                                 "filters cannot be read back",
+                                 proc.pid(),
+                                 tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
+    }
+    return {};
+}
+
+bool was_run_by_cr_run(const Proc &proc)
+{
+    const Result<std::string> environment = proc.read("environ");
+    return environment && environment->find("libcr_run.so") != std::string::npos;
+}
+
+Error not_hearing(const Proc &proc, int signal)
+{
+    const auto because = [&](const std::string &why, Reason reason = Reason::other) {
+        return Error(ESRCH, fmt::format("process {} does not hear Cryo: {}", proc.pid(), why),
+                     reason);
+    };
+    if (was_run_by_cr_run(proc))
+        return because(fmt::format("it has reset the action of the checkpoint signal {}; cr_run "
+                                   "--signal chooses another one",
+                                   signal));
+    const Result<Relation> now = relation_of(proc.pid());
+    if (now && was_run_by_cr_run(Proc(now->ppid)))
+        return because(fmt::format("it was not started under cr_run, as its parent {} was: it was "
+                                   "executed with CRYO_OUTSIDE, or by a system call of the "
+                                   "program's own, without LD_PRELOAD in its environment; leave "
+                                   "that in, or end it first",
+                                   now->ppid),
+                       Reason::no_agent);
+    return because(fmt::format("it was not started under cr_run, or it has reset the action of "
+                               "the checkpoint signal {}",
+                               signal),
+                   Reason::no_agent);
+}
+
+Error not_listening(pid_t pid)
+{
+    const auto because = [&](const std::string &why, Reason reason = Reason::other) {
+        return Error(ESRCH, fmt::format("process {} does not listen: {}", pid, why), reason);
+    };
+    const Result<Relation> now = relation_of(pid);
+    const auto shares = [&](int what) {
+        return now && syscall(SYS_kcmp, pid, now->ppid, what, 0, 0) == 0;
+    };
+    if (now && now->stopped)
+        return because(
+            fmt::format("it was stopped right after its fork: let it go on, kill -CONT {}", pid));
+    if (shares(KCMP_VM))
+        return because(fmt::format(
+            "it runs in the memory of process {} (vfork, or clone with CLONE_VM)", now->ppid));
+    if (shares(KCMP_FILES))
+        return because(fmt::format(
+            "it shares its descriptors with process {} (clone with CLONE_FILES)", now->ppid));
+    return because("it was not started under cr_run, it closed Cryo's descriptor, or it was made "
+                   "by a system call of the program's own",
+                   Reason::no_agent);
+}
+
+} // namespace cryo::capture
