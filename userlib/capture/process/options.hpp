@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a checkpoint is asked for.
+// What a checkpoint is asked for, and what it tells when it is done.
 #pragma once
 
 #include "base/result.hpp"
@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <vector>
 
 namespace cryo::capture {
 
@@ -61,6 +62,19 @@ struct CheckpointOptions {
         rehearse;
     // Bytes of memory read so far, of about `total`.
     std::function<void(uint64_t done, uint64_t total)> progress;
+};
+
+struct Outcome {
+    image::Committed image;
+    uint64_t processes = 0;
+    uint64_t threads = 0;
+    uint64_t pages = 0;
+    uint64_t stopped_ns = 0;
+    uint64_t total_ns = 0;
+    uint64_t rehearsed_ns = 0;        // the part of total_ns spent in the rehearsal; 0: none
+    uint64_t tries = 1;               // each try stopped the program
+    std::string snapshot;             // the IMAGE_INFO value of the first process
+    std::vector<std::string> notices; // what the user should know about this image
 };
 
 } // namespace cryo::capture
