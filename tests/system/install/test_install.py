@@ -41,6 +41,10 @@ class Installed(unittest.TestCase):
         cls.scratch = os.path.realpath(tempfile.mkdtemp(prefix="cryo-install-"))
         cls.addClassCleanup(shutil.rmtree, cls.scratch)
         first = os.path.join(cls.scratch, "first")
+        # An earlier version was there, with a source of the module that there is no more.
+        os.makedirs(os.path.join(first, "share", "cryo", "module", "kmod"))
+        with open(os.path.join(first, "share", "cryo", "module", "kmod", "gone.c"), "xb"):
+            pass
         run("cmake", "--install", BUILD, "--prefix", first)
         cls.prefix = os.path.join(cls.scratch, "moved")
         os.rename(first, cls.prefix)
@@ -119,6 +123,8 @@ class Installed(unittest.TestCase):
         sources = [name for name in os.listdir(os.path.join(TOP, "kmod"))
                    if name.endswith(".c") and not name.endswith(("_kunit.c", ".mod.c"))]
         self.assertIn("main.c", sources)
+        installed = os.listdir(self.in_prefix(module, "kmod"))
+        self.assertEqual(sorted(sources), sorted(name for name in installed if name.endswith(".c")))
         for name in sources:
             with open(self.in_prefix(module, "kmod", name), encoding="utf-8") as file:
                 for header in re.findall(r'^#include "(.*)"', file.read(), re.MULTILINE):
