@@ -13,8 +13,8 @@ namespace cryo::image {
 // resources/NAME.cpp, or its neighbour, defines NAME_kind.
 //
 // In this order a kind is looked for, the first that recognises an open file has it; and a
-// checkpoint and a restart go through them. timerfd is the last of those that a restart makes
-// again: its time starts when it is finished. other recognises everything.
+// checkpoint and a restart go through them. timerfd is the last of those that a process finishes:
+// its time starts then. other recognises everything.
 #define CRYO_FILE_KINDS(X)                                                                         \
     X(pipe, 5, "pipe")                                                                             \
     X(fifo, 4, "fifo")                                                                             \
