@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/advice.hpp"
 
+#include "sys/clock.hpp"
 #include "sys/raw.hpp"
 
 #include <atomic>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 namespace cryo::agent {
 
@@ -17,14 +17,6 @@ std::atomic<bool> noticed;
 std::atomic<uint32_t> under_way;
 // On the monotonic clock. After a restart, or in another time namespace, it may be in the future.
 std::atomic<int64_t> last;
-
-int64_t now()
-{
-    constexpr int64_t second = 1'000'000'000;
-    timespec time = {};
-    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return time.tv_sec * second + time.tv_nsec;
-}
 
 // False for advice about pages that leaves the mapping's attributes unchanged.
 bool is_lasting(int advice)
@@ -66,7 +58,7 @@ Advising::~Advising()
 {
     if (!lasting_)
         return;
-    last.store(now());
+    last.store(sys::monotonic_ns());
     under_way.fetch_sub(1);
 }
 
@@ -74,7 +66,7 @@ uint64_t since_last_advice()
 {
     if (!noticed.load() || under_way.load() != 0)
         return 0;
-    const int64_t span = now() - last.load();
+    const int64_t span = sys::monotonic_ns() - last.load();
     return span > 0 ? static_cast<uint64_t>(span) : 0;
 }
 

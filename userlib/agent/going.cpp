@@ -4,11 +4,11 @@
 // which then sleeps on; a program that relies on the interruption would wait for ever.
 #include "agent/agent.hpp"
 #include "agent/inherited.hpp"
+#include "sys/clock.hpp"
 #include "sys/raw.hpp"
 
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <time.h>
 
 namespace cryo::agent {
 
@@ -16,13 +16,6 @@ namespace {
 
 constexpr long limit_ns = 10'000'000'000; // best effort: given up after that
 constexpr long pause_ns = 200'000;
-
-long now_ns()
-{
-    timespec t = {};
-    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
 
 void wait_for_news(uint32_t seen)
 {
@@ -110,7 +103,7 @@ void tell_gone(bool enters_call)
 
 void await_gone()
 {
-    const long start = now_ns();
+    const long start = sys::monotonic_ns();
     const long pid = sys::call(SYS_getpid);
     for (size_t i = 0; i < state.threads; i++) {
         Slot &slot = state.slots[i];
@@ -124,7 +117,8 @@ void await_gone()
                 (back == 2 && has_entered(tid, run_before)))
                 break;
             // The next checkpoint may have begun.
-            if (now_ns() - start > limit_ns || state.active.load(std::memory_order_acquire) != 0)
+            if (sys::monotonic_ns() - start > limit_ns ||
+                state.active.load(std::memory_order_acquire) != 0)
                 return;
             wait_for_news(seen);
         }

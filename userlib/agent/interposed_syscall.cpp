@@ -8,6 +8,7 @@
 #include "agent/interposed.hpp"
 #include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
+#include "base/clock.hpp"
 #include "sys/raw.hpp"
 
 #include <array>
@@ -87,13 +88,6 @@ timespec span(int64_t ns)
     return {.tv_sec = ns / second, .tv_nsec = ns % second};
 }
 
-int64_t now()
-{
-    timespec time = {};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * second + time.tv_nsec;
-}
-
 const timespec *as_time(long argument)
 {
     return reinterpret_cast<const timespec *>(argument);
@@ -142,8 +136,8 @@ long epoll_for(const long (&a)[6], int64_t left, long mask)
 {
     const auto look = [&] { return cryo_syscall(SYS_epoll_wait, a[0], a[1], a[2], 0, 0, 0); };
     long found = look();
-    const int64_t end = now() + left;
-    for (; found == 0 && left > 0; left = end - now()) {
+    const int64_t end = clock_ns(CLOCK_MONOTONIC) + left;
+    for (; found == 0 && left > 0; left = end - clock_ns(CLOCK_MONOTONIC)) {
         pollfd waited = {.fd = static_cast<int>(a[0]), .events = POLLIN, .revents = 0};
         const long ready = poll_for(as_argument(&waited), 1, left, mask);
         if (ready <= 0)

@@ -13,6 +13,7 @@
 // interposed_syscall.cpp does the same for waits that are made by syscall().
 #include "agent/interposed.hpp"
 #include "agent/timed_wait.hpp"
+#include "base/clock.hpp"
 
 #include <cerrno>
 #include <poll.h>
@@ -49,21 +50,14 @@ timespec span(int64_t ns)
     return {.tv_sec = ns / (1000 * ms), .tv_nsec = ns % (1000 * ms)};
 }
 
-int64_t now()
-{
-    timespec time = {};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1000 * ms + time.tv_nsec;
-}
-
 int timed_epoll_wait(int set, epoll_event *events, int most, int64_t left, const sigset_t *mask)
 {
     int found = known(real.epoll_wait)(set, events, most, 0);
     if (found != 0)
         return found;
-    const int64_t end = now() + left;
+    const int64_t end = clock_ns(CLOCK_MONOTONIC) + left;
     // Another thread may have taken the events.
-    for (; found == 0 && left > 0; left = end - now()) {
+    for (; found == 0 && left > 0; left = end - clock_ns(CLOCK_MONOTONIC)) {
         pollfd waited = {.fd = set, .events = POLLIN, .revents = 0};
         const timespec limit = span(left);
         const int ready = known(real.ppoll)(&waited, 1, &limit, mask);

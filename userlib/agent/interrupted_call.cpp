@@ -32,6 +32,7 @@
 #include "agent/cut_call.hpp"
 #include "agent/socket_wait.hpp"
 #include "agent/timed_wait.hpp"
+#include "sys/clock.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -181,13 +182,6 @@ SocketWait *noted_socket(const Call &call)
     return SocketWait::of(static_cast<int>(call.arg(0)), call.regs[REG_RSP]);
 }
 
-int64_t now()
-{
-    timespec time = {};
-    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
-}
-
 bool can_enter_again(const Call &call)
 {
     if (noted(call) != nullptr)
@@ -239,7 +233,7 @@ void take_time_left(const Call &call)
     else if (call.number == SYS_clock_nanosleep && (call.arg(1) & TIMER_ABSTIME) == 0)
         call.regs[REG_RDX] = call.arg(3);
     else if (TimedWait *wait = noted(call); wait != nullptr)
-        wait->go_on(now());
+        wait->go_on(sys::monotonic_ns());
 }
 
 // Calls that the kernel restarts if the handler has SA_RESTART, and else ends with EINTR.
@@ -389,7 +383,7 @@ void keep_time_left(void *frame)
         return;
     const Call call = {regs, number_before(regs)};
     if (TimedWait *wait = noted(call); wait != nullptr)
-        wait->keep_left(now());
+        wait->keep_left(sys::monotonic_ns());
     else if (SocketWait *of_socket = noted_socket(call); of_socket != nullptr)
         of_socket->note_interruption();
 }

@@ -2,6 +2,7 @@
 // One round, from the accepted request until the last thread has left its callbacks.
 #include "agent/round.hpp"
 #include "protocol/decode.hpp"
+#include "sys/clock.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -9,7 +10,6 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <time.h>
 
 namespace cryo::agent {
 
@@ -19,13 +19,6 @@ namespace {
 
 constexpr long begin_limit_ns = 5'000'000'000; // a thread that has not begun by then never will
 constexpr int no_connection = -1;
-
-long now_ns()
-{
-    timespec t = {};
-    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
 
 Stage stage()
 {
@@ -136,10 +129,10 @@ size_t still_busy(bool late)
 
 void await_votes()
 {
-    const long start = now_ns();
+    const long start = sys::monotonic_ns();
     for (;;) {
         const uint32_t seen = state.arrivals.load();
-        const size_t busy = still_busy(now_ns() - start > begin_limit_ns);
+        const size_t busy = still_busy(sys::monotonic_ns() - start > begin_limit_ns);
         if (busy == 0 || round.vote.load() != 0)
             return;
         wait_while(state.arrivals, seen, 20'000'000);

@@ -11,6 +11,7 @@
 // Programs that never set a limit skip this: any_socket_limits is false there.
 #pragma once
 
+#include "sys/clock.hpp"
 #include "sys/raw.hpp"
 
 #include <atomic>
@@ -36,7 +37,7 @@ constexpr SocketUse connects = {SO_SNDTIMEO, POLLOUT, EINPROGRESS};
 class SocketWait
 {
   public:
-    explicit SocketWait(int fd) : self_(this), fd_(fd), began_(now())
+    explicit SocketWait(int fd) : self_(this), fd_(fd), began_(sys::monotonic_ns())
     {
         // The handler's reads are invisible to the compiler.
         asm volatile("" : : "r"(this) : "memory");
@@ -58,7 +59,7 @@ class SocketWait
     }
 
     // Notes the time of the interruption; and that only the checkpoint caused it.
-    void note_interruption() { ended_ = now(); }
+    void note_interruption() { ended_ = sys::monotonic_ns(); }
     void let_go_on()
     {
         if (ended_ == 0)
@@ -77,13 +78,6 @@ class SocketWait
 
   private:
     static constexpr uint64_t known = 0x6b636f736f797263;
-
-    static int64_t now()
-    {
-        timespec time = {};
-        sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-        return time.tv_sec * 1'000'000'000 + time.tv_nsec;
-    }
 
     uint64_t mark_ = known;
     SocketWait *const self_;

@@ -3,6 +3,7 @@
 #include "agent/callbacks.hpp"
 #include "agent/directory.hpp"
 #include "agent/inherited.hpp"
+#include "sys/clock.hpp"
 #include "sys/raw.hpp"
 #include "sys/rseq_area.hpp"
 
@@ -13,7 +14,6 @@
 #include <linux/keyctl.h>
 #include <linux/mempolicy.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 namespace cryo::agent {
 
@@ -23,13 +23,6 @@ constinit State state;
 namespace {
 
 constexpr long give_up_ns = 5'000'000'000; // a thread that has not arrived by then never will
-
-long now_ns()
-{
-    timespec t = {};
-    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &t);
-    return t.tv_sec * 1'000'000'000 + t.tv_nsec;
-}
 
 void futex_wait(std::atomic<uint32_t> &word, uint32_t seen, long ns)
 {
@@ -355,7 +348,7 @@ long stop_threads(int self, int *blamed)
 {
     __atomic_store_n(&state.threads, 0, __ATOMIC_RELEASE);
     park_waiting_clients();
-    const long start = now_ns();
+    const long start = sys::monotonic_ns();
     long settled = 0;
     for (;;) {
         const uint32_t seen = state.arrivals.load(std::memory_order_acquire);
@@ -369,7 +362,7 @@ long stop_threads(int self, int *blamed)
             break;
         if (missing != 0) {
             settled = 0;
-            if (now_ns() - start > give_up_ns)
+            if (sys::monotonic_ns() - start > give_up_ns)
                 return -ETIMEDOUT;
             futex_wait(state.arrivals, seen, 2'000'000);
             forget_exited();

@@ -11,6 +11,8 @@
 // jumps out of the wait.
 #pragma once
 
+#include "base/clock.hpp"
+
 #include <cstdint>
 #include <time.h>
 
@@ -23,9 +25,7 @@ class TimedWait
   public:
     explicit TimedWait(const timespec &limit) : self_(this), left_(limit)
     {
-        timespec time = {};
-        clock_gettime(CLOCK_MONOTONIC, &time);
-        end_ = ns(time) + ns(limit);
+        end_ = clock_ns(CLOCK_MONOTONIC) + ns(limit);
         // The handler's reads are invisible to the compiler.
         asm volatile("" : : "r"(this) : "memory");
     }

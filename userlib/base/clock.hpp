@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Clocks of the kernel, in nanoseconds.
+// Clocks of the kernel, in nanoseconds. Code that may not call the C library uses sys/clock.hpp.
 //
 //     const uint64_t begun = now_ns();
 //     ...
@@ -12,7 +12,9 @@
 
 namespace cryo {
 
-inline int64_t clock_ns(clockid_t clock)
+// Always inline: interposed_syscall.cpp is compiled without vector registers, and the linker must
+// not replace its copy by another file's.
+[[gnu::always_inline]] inline int64_t clock_ns(clockid_t clock)
 {
     timespec now = {};
     clock_gettime(clock, &now);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/clock.hpp"
 #include "delta/plain_file.hpp"
 #include "delta/service.hpp"
 
@@ -17,13 +18,6 @@ namespace cryo::delta {
 using namespace cryo::image;
 
 namespace {
-
-int64_t wall_clock()
-{
-    timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
-}
 
 // The state holds absolute paths, as the next process may run in another directory.
 Result<std::string> absolute_path(const std::string &path)
@@ -157,7 +151,7 @@ Result<Entry> Service::add(const AddRequest &request, const Progress &progress)
                 .size = now->size,
                 .blocks = now->blocks.size(),
                 .changed = now->blocks.size(),
-                .created = wall_clock()};
+                .created = clock_ns(CLOCK_REALTIME)};
     VersionPlan plan{.about = {.number = entry.number,
                                .name = std::filesystem::path(request.file).filename(),
                                .mode = (*file)->mode(),
@@ -236,7 +230,7 @@ Result<Entry> Service::merge(const MergeRequest &request, const Progress &progre
     entry.base_id = {};
     entry.base_number = 0;
     entry.changed = entry.blocks;
-    entry.created = wall_clock();
+    entry.created = clock_ns(CLOCK_REALTIME);
     const About &about = (*version)->about();
     VersionPlan plan{.about = {.number = entry.number,
                                .name = about.name,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/writer.hpp"
 
+#include "base/clock.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -29,13 +31,6 @@ Result<Digest> random_id()
     if (getrandom(bytes.data(), bytes.size(), 0) != ssize_t(bytes.size()))
         return Error::from_errno("a random image id", errno);
     return Digest::from_bytes(bytes);
-}
-
-int64_t now()
-{
-    timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return ts.tv_sec * 1'000'000'000 + ts.tv_nsec;
 }
 
 std::string kernel_release()
@@ -80,7 +75,7 @@ Result<std::unique_ptr<ImageWriter>> ImageWriter::create(std::unique_ptr<Sink> s
         h.base_id = options.base->id;
         h.base_checksum = options.base->checksum;
     }
-    h.created = now();
+    h.created = clock_ns(CLOCK_REALTIME);
     h.kernel = kernel_release();
 
     std::unique_ptr<ImageWriter> w(new ImageWriter(std::move(sink), options, h));

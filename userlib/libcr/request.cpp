@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcr/request.hpp"
 
+#include "base/clock.hpp"
 #include "cli/requester.hpp"
 #include "libcr/edge.hpp"
 #include "libcr/spawn.hpp"
@@ -155,12 +156,9 @@ int begin(const Start &start, Pipe report, Request &request)
 }
 
 // Subtracts the time spent from the timeval, as select(2) would.
-void take_off(timeval *timeout, const timespec &since)
+void take_off(timeval *timeout, uint64_t since)
 {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const long long spent =
-        (now.tv_sec - since.tv_sec) * 1'000'000LL + (now.tv_nsec - since.tv_nsec) / 1000;
+    const long long spent = static_cast<long long>((now_ns() - since) / 1000);
     long long left = timeout->tv_sec * 1'000'000LL + timeout->tv_usec - spent;
     left = left < 0 ? 0 : left;
     timeout->tv_sec = left / 1'000'000;
@@ -239,8 +237,7 @@ int wait_request(unsigned long handle, timeval *timeout)
         return -EINVAL;
     if (timeout != nullptr && (timeout->tv_sec < 0 || timeout->tv_usec < 0))
         return -EINVAL;
-    timespec since;
-    clock_gettime(CLOCK_MONOTONIC, &since);
+    const uint64_t since = now_ns();
     timespec limit = {};
     if (timeout != nullptr)
         limit = {timeout->tv_sec, timeout->tv_usec * 1000};

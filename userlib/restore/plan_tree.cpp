@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of all processes: their relations; the open
 // files, once for all of them; then each process by itself.
+#include "base/clock.hpp"
 #include "resources/terminal.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
@@ -363,9 +364,8 @@ Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening)
 
 void Planner::note_clock()
 {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec < all_.front()->saved.process.cut_monotonic / 1'000'000'000)
+    constexpr int64_t second = 1'000'000'000;
+    if (clock_ns(CLOCK_MONOTONIC) / second < all_.front()->saved.process.cut_monotonic / second)
         tree_->notices.push_back("the monotonic clock is behind that of the saved program (another "
                                  "boot or machine): waits until a point of that clock last longer");
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/rank/versions.hpp"
+
+#include "base/clock.hpp"
 #include "mpi/rank/engine.hpp"
 
 #include <algorithm>
-#include <ctime>
 #include <poll.h>
 #include <sched.h>
 
@@ -15,9 +16,7 @@ namespace {
 
 int64_t now_ms()
 {
-    timespec now = {};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+    return clock_ns(CLOCK_MONOTONIC) / 1'000'000;
 }
 
 Version look_at(uint64_t number)

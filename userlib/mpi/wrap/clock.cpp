@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/wrap/clock.hpp"
 
+#include "base/clock.hpp"
 #include "mpi/wrap/wrapper.hpp"
-#include "sys/raw.hpp"
+#include "sys/clock.hpp"
 
 #include <atomic>
 #include <time.h>
@@ -14,16 +15,9 @@ namespace {
 int64_t held;                         // the clock's value at the checkpoint, in nanoseconds
 constinit std::atomic<int64_t> shift; // added to this machine's clock
 
-int64_t nanoseconds(const timespec &time)
-{
-    return time.tv_sec * int64_t(1'000'000'000) + time.tv_nsec;
-}
-
 int64_t now_raw()
 {
-    timespec time = {};
-    sys::call(SYS_clock_gettime, CLOCK_MONOTONIC, &time);
-    return nanoseconds(time) + shift.load();
+    return sys::monotonic_ns() + shift.load();
 }
 
 } // namespace
@@ -44,9 +38,7 @@ using namespace cryo::mpi;
 
 EXPORTED double PMPI_Wtime()
 {
-    timespec time = {};
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    const int64_t now = nanoseconds(time) + shift.load(std::memory_order_relaxed);
+    const int64_t now = cryo::clock_ns(CLOCK_MONOTONIC) + shift.load(std::memory_order_relaxed);
     return static_cast<double>(now) / 1e9;
 }
 ALIAS(MPI_Wtime, PMPI_Wtime)
