@@ -22,6 +22,8 @@ namespace cryo::agent {
 
 constexpr size_t max_threads = 4096;
 constexpr int library_signal = 33; // SIGSETXID, glibc's own
+// A thread that has not reacted to the checkpoint signal by then never will.
+constexpr int64_t arrival_limit_ns = 5'000'000'000;
 
 struct Slot {
     ThreadFacts facts = {};

@@ -17,7 +17,6 @@ constinit Round round;
 
 namespace {
 
-constexpr long begin_limit_ns = 5'000'000'000; // a thread that has not begun by then never will
 constexpr int no_connection = -1;
 
 Stage stage()
@@ -132,7 +131,7 @@ void await_votes()
     const long start = sys::monotonic_ns();
     for (;;) {
         const uint32_t seen = state.arrivals.load();
-        const size_t busy = still_busy(sys::monotonic_ns() - start > begin_limit_ns);
+        const size_t busy = still_busy(sys::monotonic_ns() - start > arrival_limit_ns);
         if (busy == 0 || round.vote.load() != 0)
             return;
         wait_while(state.arrivals, seen, 20'000'000);

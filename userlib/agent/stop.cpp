@@ -22,8 +22,6 @@ constinit State state;
 
 namespace {
 
-constexpr long give_up_ns = 5'000'000'000; // a thread that has not arrived by then never will
-
 void futex_wait(std::atomic<uint32_t> &word, uint32_t seen, long ns)
 {
     timespec limit = {ns / 1'000'000'000, ns % 1'000'000'000};
@@ -362,7 +360,7 @@ long stop_threads(int self, int *blamed)
             break;
         if (missing != 0) {
             settled = 0;
-            if (sys::monotonic_ns() - start > give_up_ns)
+            if (sys::monotonic_ns() - start > arrival_limit_ns)
                 return -ETIMEDOUT;
             futex_wait(state.arrivals, seen, 2'000'000);
             forget_exited();

@@ -18,7 +18,6 @@ namespace {
 
 using image::Scope;
 
-constexpr int look_again_ms = 200;
 constexpr size_t most_scopes = 1000;
 
 Scope heard_scope(int scope)

@@ -189,7 +189,7 @@ void Merging::say_joined() const
 // Until the other checkpoint acknowledges the members, they are ours.
 Result<bool> Merging::move_to(int connection)
 {
-    constexpr int look_again_ms = 50;
+    constexpr int look_for_ack_ms = 50;
     std::vector<char> bytes;
     std::vector<int> fds;
     meeting::append(bytes,
@@ -219,7 +219,7 @@ Result<bool> Merging::move_to(int connection)
     const uint64_t since = now_ns();
     for (;;) {
         Packet packet;
-        const Heard heard = meeting::receive(host.get(), packet, look_again_ms);
+        const Heard heard = meeting::receive(host.get(), packet, look_for_ack_ms);
         if (heard == Heard::closed)
             return false;
         if (heard == Heard::packet && packet.word() == Word::ack)
@@ -335,7 +335,6 @@ void Merging::tell_guests(const Result<Outcome> &done)
 
 Result<bool> Merging::await_report()
 {
-    constexpr int look_again_ms = 200;
     const uint64_t since = now_ns();
     for (;;) {
         Packet packet;

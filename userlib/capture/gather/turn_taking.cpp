@@ -77,7 +77,6 @@ Result<void> TurnTaking::await_turn(pid_t pid, const std::string &address, Turn 
 // between is lost: it sees us disconnect and then reconnect as a waiter that holds nothing.
 Result<void> TurnTaking::step_back(const std::string &address)
 {
-    constexpr int look_again_ms = 200;
     roster_.give_up(EAGAIN);
     merging_.send_guests_away();
     roster_.clear();

@@ -17,8 +17,6 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t patience_ns = 5'000'000'000;
-
 // Whether a process that does not listen yet has Cryo's library, or will have it.
 bool will_listen(const Proc &proc)
 {
@@ -109,7 +107,7 @@ Result<void> MemberProcess::enter()
             continue;
         if (session)
             return Error(ESRCH, fmt::format("no process {}", pid));
-        if (session.error().code() != ESRCH || now_ns() - begun > patience_ns ||
+        if (session.error().code() != ESRCH || now_ns() - begun > first_answer_ns ||
             !will_listen(proc_))
             return Error(session.error().code() == ESRCH ? CR_ENOSUPPORT : session.error().code(),
                          session.error().text(), session.error().reason());
@@ -246,7 +244,7 @@ void MemberProcess::await_standstill() const
     if (stopped_)
         return;
     const uint64_t begun = now_ns();
-    while (now_ns() - begun < patience_ns) {
+    while (now_ns() - begun < first_answer_ns) {
         Result<std::vector<int>> threads = proc_.numbers("task");
         if (!threads)
             return; // it has been killed

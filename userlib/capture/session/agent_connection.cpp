@@ -114,7 +114,6 @@ Result<void> AgentConnection::send_rest(std::span<const char> bytes)
 
 Result<void> AgentConnection::await_packet()
 {
-    constexpr int look_again_ms = 200;
     for (;;) {
         pollfd arrived = {socket_.get(), POLLIN, 0};
         if (poll(&arrived, 1, look_again_ms) > 0 && now_ns() < answer_until_)

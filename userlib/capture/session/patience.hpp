@@ -10,15 +10,20 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "protocol/agent.hpp"
 
 #include <cstdint>
 
 namespace cryo::capture {
 
 // How long a program may be stopped, or be waited for, without any progress.
-constexpr uint64_t default_silence_ns = 10'000'000'000;
+constexpr uint64_t default_silence_ns = uint64_t{agent::default_silence_ms} * 1'000'000;
+// For a process that has not begun to answer or to stop: it may be in the kernel (vfork).
+constexpr uint64_t first_answer_ns = 5'000'000'000;
 // Longer: callbacks are the program's own, and it runs meanwhile; so do concurrent checkpoints.
 constexpr uint64_t callbacks_limit_ns = 300'000'000'000;
+// A wait for another process wakes up this often to see whether that process, or --time, has ended.
+constexpr int look_again_ms = 200;
 
 // For data that is read in parts: a peer must not keep us waiting by sending single bytes.
 class Patience

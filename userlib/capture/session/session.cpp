@@ -192,10 +192,9 @@ Result<void> AgentSession::await_resumed()
         return {}; // it resumes when we disconnect
     // A process not yet in its handler may be in the kernel indefinitely (vfork); it finds later
     // that the request is gone.
-    constexpr uint64_t patience_ns = 5'000'000'000;
     connection_->expect(connection_->was_heard()
                             ? connection_->silence_ns()
-                            : std::min(connection_->silence_ns(), patience_ns));
+                            : std::min(connection_->silence_ns(), first_answer_ns));
     do {
         // A process stopped by a signal resumes once it is continued.
         if (Result<void> got = connection_->packet(&answer, sizeof(answer), 1); !got)
