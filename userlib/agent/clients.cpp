@@ -2,6 +2,7 @@
 #include "agent/clients.hpp"
 
 #include "agent/agent.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <asm/prctl.h>
@@ -34,7 +35,7 @@ int32_t gettid()
 // A page of new records, linked in front of the others. The caller already owns the first.
 Client *add_page(int32_t tid)
 {
-    constexpr size_t size = 4096;
+    constexpr size_t size = sys::page_size;
     auto *page = map_pages<Client>(size);
     if (page == nullptr)
         return nullptr;
@@ -120,7 +121,8 @@ long add_callback(CallbackList &list, Callback callback)
     if (list.count >= CR_MAX_CALLBACKS)
         return -ENOSPC;
     if (list.count == list.capacity) {
-        const uint32_t capacity = list.capacity == 0 ? 4096 / sizeof(Callback) : list.capacity * 2;
+        const uint32_t capacity =
+            list.capacity == 0 ? sys::page_size / sizeof(Callback) : list.capacity * 2;
         auto *items = map_pages<Callback>(capacity * sizeof(Callback));
         if (items == nullptr)
             return -ENOMEM;

@@ -5,6 +5,7 @@
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
 #include "protocol/decode.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -57,7 +58,7 @@ struct Wish {
     int protection;         // of the mapping; −1: unknown
 };
 
-alignas(4096) char bounce[65536];
+alignas(sys::page_size) char bounce[65536];
 
 // Whether to try again: at once, or after waiting for room in the pipe. If the program itself
 // writes, the pipe never blocks, as nothing else would notice that its reader is silent.
@@ -87,8 +88,9 @@ long send_bounced(const Channel &to, uint64_t size)
 // Makes unreadable memory readable for a moment. No other thread runs meanwhile.
 long send_opened(const Channel &to, uint64_t address, uint64_t length, int protection)
 {
-    const uint64_t start = address & ~uint64_t(4095);
-    const uint64_t size = ((address + length + 4095) & ~uint64_t(4095)) - start;
+    constexpr uint64_t within = sys::page_size - 1;
+    const uint64_t start = address & ~within;
+    const uint64_t size = ((address + length + within) & ~within) - start;
     const long opened = sys::call(SYS_mprotect, start, size, PROT_READ);
     if (sys::failed(opened))
         return opened;
@@ -120,7 +122,7 @@ long send_hidden(const Channel &to, uint64_t address, uint64_t length, const Wis
             result = n;
             part = n > 0 ? static_cast<uint64_t>(n) : part;
         } else if (wish.zeros_for_missing) {
-            part = part < 4096 ? part : 4096;
+            part = part < sys::page_size ? part : sys::page_size;
             for (uint64_t i = 0; i < part; i++)
                 bounce[i] = 0;
             result = send_bounced(to, part);
@@ -165,7 +167,7 @@ long send_all(const Channel &to, uint64_t address, uint64_t length, const Wish &
 {
     while (length > 0) {
         // The module moves whole pages; after a partial page, the rest goes by splice.
-        const bool whole = (address | length) % 4096 == 0;
+        const bool whole = (address | length) % sys::page_size == 0;
         long n = to.device >= 0 && whole ? dump_pages(to.device, to.pipe, address, length)
                                          : splice_pages(to, address, length);
         if (tries_again(to, n))
@@ -186,7 +188,7 @@ bool send_scan(const Channel &to, const ScanRequest &request)
 {
     constexpr size_t size = scanned_at_once * sizeof(cryo_run);
     static_assert(size <= sizeof(bounce));
-    for (size_t at = 0; at < size; at += 4096)
+    for (size_t at = 0; at < size; at += sys::page_size)
         static_cast<volatile char *>(bounce)[at] = 0;
     cryo_scan scan = {};
     scan.size = sizeof(scan);

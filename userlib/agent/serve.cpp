@@ -5,6 +5,7 @@
 #include "agent/callbacks.hpp"
 #include "agent/room.hpp"
 #include "protocol/decode.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -94,7 +95,7 @@ long prctl_value(int option)
 // cannot be invalidated, and it is resident at once unless MCL_ONFAULT was set.
 uint32_t locked_from_now_on()
 {
-    constexpr size_t size = 4096;
+    constexpr size_t size = sys::page_size;
     const long page = sys::call(SYS_mmap, nullptr, size, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (sys::failed(page))
@@ -128,7 +129,7 @@ uint32_t membarrier_registrations()
 uint32_t allocated_protection_keys()
 {
     constexpr long keys = 16;
-    constexpr long page = 4096;
+    constexpr long page = sys::page_size;
     constexpr long nowhere = (1L << 56) - page;
     uint32_t allocated = 0;
     for (long key = 1; key < keys; key++) {

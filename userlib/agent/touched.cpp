@@ -2,6 +2,7 @@
 // Reports which pages of shared memory exist, so that the checkpointer skips the others: reading a
 // page that was never touched would allocate it.
 #include "agent/agent.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -19,7 +20,8 @@ long look(const TouchedRequest &request)
     const uint64_t count = request.count;
     if (count == 0 || count > touched_at_once)
         return -EINVAL;
-    const long result = sys::call(SYS_mincore, request.start.number(), count * 4096, pages);
+    const long result =
+        sys::call(SYS_mincore, request.start.number(), count * sys::page_size, pages);
     if (sys::failed(result))
         return result;
     for (uint64_t i = 0; i < count; i++) { // a result byte is written after its eight were read

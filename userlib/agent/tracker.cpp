@@ -14,6 +14,7 @@
 // merged with another one. The userfaultfd is idle: it marks the mappings that existed when it was
 // registered.
 #include "agent/agent.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -46,7 +47,7 @@ struct Tracker {
 constinit Tracker tracker;
 // Volatile: a checkpointer may write to it from outside.
 constinit volatile TrackerMark mark = {};
-constexpr size_t page = 4096;
+constexpr size_t page = sys::page_size;
 alignas(page) constinit volatile unsigned char marks[2 * page] = {1}; // in .data: see above
 alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 

@@ -7,6 +7,8 @@
 //     if (prefix.type == RecordType::thread) ...
 #pragma once
 
+#include "sys/page.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -24,15 +26,15 @@ inline constexpr uint16_t kFormatVersion = 1;
 inline constexpr uint16_t kOldestReader = 1;   // the oldest reader that understands what we write
 inline constexpr uint16_t kMachineX86_64 = 62; // ELF's EM_X86_64
 
-inline constexpr size_t kPageSize = 4096;
+inline constexpr size_t kPageSize = sys::page_size;
 inline constexpr size_t kHeaderSize = kPageSize;
 inline constexpr size_t kFooterSize = kPageSize;
-inline constexpr size_t kPrefixSize = 24;            // in front of every record
-inline constexpr size_t kMaxRecord = 512 * 1024;     // payload of anything but a segment
-inline constexpr uint32_t kMinPackageBlocks = 4;     // 16 KiB
-inline constexpr uint32_t kMaxPackageBlocks = 64;    // 256 KiB
-inline constexpr size_t kSegmentData = 4096 * 1024;  // raw bytes that one segment holds at most
-inline constexpr size_t kWideSegmentData = 64 << 20; // likewise, of a wide segment
+inline constexpr size_t kPrefixSize = 24;                // in front of every record
+inline constexpr size_t kMaxRecord = 512 * 1024;         // payload of anything but a segment
+inline constexpr uint32_t kMinPackageBlocks = 4;         // 16 KiB
+inline constexpr uint32_t kMaxPackageBlocks = 64;        // 256 KiB
+inline constexpr size_t kSegmentData = kPageSize * 1024; // raw bytes that one segment holds at most
+inline constexpr size_t kWideSegmentData = 64 << 20;     // likewise, of a wide segment
 inline constexpr size_t kMaxSegmentExtents = 1536;
 inline constexpr size_t kMaxSegmentHead = 64 * 1024; // prefix, tables and padding of a segment
 inline constexpr size_t kMaxSegmentPackages = 256;

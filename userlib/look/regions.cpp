@@ -124,7 +124,7 @@ void classify_huge(Mapping &m, uint64_t page_size, Problems &problems)
 
 void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
 {
-    if (page_size > 4096) {
+    if (page_size > image::kPageSize) {
         classify_huge(m, page_size, problems);
     } else if (m.path == "[heap]") {
         m.kind = RegionKind::heap;
@@ -225,7 +225,7 @@ Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
     std::string_view rest = smaps;
     Mapping m;
     bool open = false;
-    uint64_t page_size = 4096;
+    uint64_t page_size = image::kPageSize;
     while (!rest.empty()) {
         std::string_view line = take_line(rest);
         if (is_head(line)) {
@@ -240,7 +240,7 @@ Result<AddressSpace> address_space_of(const Proc &proc, std::string_view smaps,
         line.remove_prefix(std::min(key.size() + 1, line.size()));
         line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
         if (key == "AnonHugePages") {
-            space.huge_pages += take_number(line) * 1024 / 4096;
+            space.huge_pages += take_number(line) * 1024 / image::kPageSize;
         } else if (key == "KernelPageSize") {
             page_size = take_number(line) * 1024;
         } else if (key == "ProtectionKey") {

@@ -27,7 +27,7 @@ struct Mapping {
     uint64_t huge_page_size = 0;
     agent::Policy policy = {}; // NUMA
 
-    uint64_t pages() const { return (end - start) / 4096; }
+    uint64_t pages() const { return (end - start) / image::kPageSize; }
 };
 
 // The file name that /proc shows for MAP_ANONYMOUS | MAP_HUGETLB.

@@ -83,7 +83,7 @@ Result<void> fill_huge(Planning &p, const image::File &file, int fd)
     const Mapped memory(fd, file.size, reservation(p, file));
     if (!memory.good())
         return too_few(file, page_size, errno);
-    const uint64_t pages = file.size / 4096;
+    const uint64_t pages = file.size / image::kPageSize;
     for (uint64_t page = 0; page < pages;) {
         Result<image::Run> run = p.image.find(file.object, page);
         if (!run)
@@ -93,12 +93,13 @@ Result<void> fill_huge(Planning &p, const image::File &file, int fd)
             return Error(EINVAL,
                          fmt::format("the image's index is empty where {} should be", file.path));
         if (!run->hole && run->kind != image::ExtentKind::zero) {
-            const uint64_t begin = page * 4096 / page_size * page_size;
-            const uint64_t end = (page + count) * 4096;
+            const uint64_t begin = page * image::kPageSize / page_size * page_size;
+            const uint64_t end = (page + count) * image::kPageSize;
             if (fallocate(fd, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) != 0)
                 return too_few(file, page_size, errno);
-            if (Result<void> got =
-                    p.image.read_pages(file.object, page, {memory.at(page * 4096), count * 4096});
+            if (Result<void> got = p.image.read_pages(
+                    file.object, page,
+                    {memory.at(page * image::kPageSize), count * image::kPageSize});
                 !got)
                 return got;
         }
@@ -112,7 +113,7 @@ Result<Fd> huge_memory_file(Planning &p, const image::File &file, unsigned flags
 {
     const std::string name(file.link);
     const uint64_t size = file.huge_page_size;
-    if (!std::has_single_bit(size) || size < 4096 || file.size % size != 0)
+    if (!std::has_single_bit(size) || size < image::kPageSize || file.size % size != 0)
         return Error(
             EINVAL, fmt::format("memory file {}: there are no huge pages of {} bytes", name, size));
     const unsigned huge = MFD_HUGETLB | static_cast<unsigned>(std::countr_zero(size))

@@ -25,7 +25,8 @@ std::string name_of(const image::AioContext &context)
 Result<void> check_context(const image::AioContext &context)
 {
     const uint64_t bytes = context.end - context.start;
-    const bool has_size = context.end > context.start && bytes % 4096 == 0 && bytes < 1U << 31;
+    const bool has_size =
+        context.end > context.start && bytes % image::kPageSize == 0 && bytes < 1U << 31;
     const uint64_t slots = has_size ? sys::aio_slots(bytes) : 0;
     if (context.head >= slots || context.tail >= slots ||
         context.events.size() != (context.tail + slots - context.head) % slots * numbers)

@@ -58,7 +58,7 @@ Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size)
     constexpr uint64_t most = 64 << 20;
     if (size > most)
         return Error(EINVAL, fmt::format("object {} is larger than a queue can be", object));
-    std::string bytes((size + 4095) & ~uint64_t(4095), 0);
+    std::string bytes((size + image::kPageSize - 1) / image::kPageSize * image::kPageSize, 0);
     if (Result<void> got = p.image.read_pages(
             object, 0, {reinterpret_cast<uint8_t *>(bytes.data()), bytes.size()});
         !got)

@@ -93,15 +93,16 @@ void map_row(Planning &p, const image::Region &region, std::vector<Piece> &row, 
                 {program.data(row.data(), row.size() * sizeof(Piece)), value(row.size()),
                  value(region.prot | PROT_WRITE), value(fd)});
     p.plan.lazy.mappings += row.size();
-    p.plan.lazy.pages += length / 4096;
+    p.plan.lazy.pages += length / image::kPageSize;
     row.clear();
 }
 
 void fill_piece(Planning &p, const image::Region &region, uint64_t at, uint64_t count)
 {
-    const uint64_t start = region.start + at * 4096;
-    p.plan.program.add(Do::fill, fmt::format("filling memory at {:x}", start),
-                       {value(p.plan.floor + pages_fd_offset), value(start), value(count * 4096)});
+    const uint64_t start = region.start + at * image::kPageSize;
+    p.plan.program.add(
+        Do::fill, fmt::format("filling memory at {:x}", start),
+        {value(p.plan.floor + pages_fd_offset), value(start), value(count * image::kPageSize)});
     p.plan.fills.push_back({region.object, region.object_page + at, count});
 }
 
@@ -113,7 +114,8 @@ bool is_lazy(const Planning &p, const image::Region &region)
                                 image::kRegionWipeOnFork | image::kRegionMergeable;
     const bool kind = region.kind == RegionKind::anonymous || region.kind == RegionKind::heap;
     return p.options.lazy && kind && !needs_file(region) && (region.flags & others) == 0 &&
-           (region.prot & PROT_EXEC) == 0 && (region.end - region.start) / 4096 >= least_pages &&
+           (region.prot & PROT_EXEC) == 0 &&
+           (region.end - region.start) / image::kPageSize >= least_pages &&
            !may_be_a_heap_of_threads(region) && !is_stack(p, region) &&
            !is_part_of_a_file(p, region) && !is_noexec(p);
 }
@@ -124,7 +126,7 @@ Result<void> plan_lazy_region(Planning &p, const image::Region &region)
     Result<int> fd = image_descriptor(p);
     if (!fd)
         return fd.error();
-    const uint64_t pages = (region.end - region.start) / 4096;
+    const uint64_t pages = (region.end - region.start) / image::kPageSize;
     const uint64_t most = most_pieces(p);
     std::vector<Piece> row;
     for (uint64_t at = 0; at < pages;) {
@@ -147,10 +149,10 @@ Result<void> plan_lazy_region(Planning &p, const image::Region &region)
                 piece->count--;
             if (piece->count >= least_pages && p.plan.lazy.mappings + row.size() < most) {
                 count = piece->count;
-                const uint64_t address = region.start + at * 4096;
+                const uint64_t address = region.start + at * image::kPageSize;
                 if (!row.empty() && row.back().address + row.back().length != address)
                     map_row(p, region, row, *fd);
-                row.push_back({address, count * 4096, piece->file_offset});
+                row.push_back({address, count * image::kPageSize, piece->file_offset});
             } else {
                 count = piece->count != 0 ? piece->count : count;
                 fill_piece(p, region, at, count);

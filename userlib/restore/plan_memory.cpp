@@ -28,8 +28,8 @@ constexpr int map_droppable = 8; // MAP_DROPPABLE, for headers that are older
 
 bool knows_droppable()
 {
-    void *page = mmap(nullptr, 4096, PROT_READ, map_droppable | MAP_ANONYMOUS, -1, 0);
-    return page != MAP_FAILED && munmap(page, 4096) == 0;
+    void *page = mmap(nullptr, image::kPageSize, PROT_READ, map_droppable | MAP_ANONYMOUS, -1, 0);
+    return page != MAP_FAILED && munmap(page, image::kPageSize) == 0;
 }
 
 Result<void> map_region(Planning &p, const image::Region &region)
@@ -181,7 +181,7 @@ void plan_huge_pages_off(Planning &p)
 Result<std::vector<Range>> contents_of(image::Image &image, const image::Region &region)
 {
     std::vector<Range> parts;
-    const uint64_t pages = (region.end - region.start) / 4096;
+    const uint64_t pages = (region.end - region.start) / image::kPageSize;
     for (uint64_t at = 0; at < pages;) {
         Result<image::Run> run = image.find(region.object, region.object_page + at);
         if (!run)
@@ -191,8 +191,8 @@ Result<std::vector<Range>> contents_of(image::Image &image, const image::Region 
             return Error(EINVAL, "the image's index is empty where memory should be");
         // Zeros are sent as well where they lie over a file's page.
         if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
-            const uint64_t start = region.start + at * 4096;
-            parts.push_back({start, start + count * 4096});
+            const uint64_t start = region.start + at * image::kPageSize;
+            parts.push_back({start, start + count * image::kPageSize});
         }
         at += count;
     }
@@ -206,8 +206,9 @@ Result<std::vector<Range>> filled_parts(Planning &p, const image::Region &region
         return parts;
     *parts = to_be_sent(p, region, *parts);
     for (const auto &[start, end] : *parts)
-        p.plan.fills.push_back({region.object, region.object_page + (start - region.start) / 4096,
-                                (end - start) / 4096});
+        p.plan.fills.push_back({region.object,
+                                region.object_page + (start - region.start) / image::kPageSize,
+                                (end - start) / image::kPageSize});
     return parts;
 }
 

@@ -125,11 +125,11 @@ Result<void> check_threads(Planning &p)
     for (const image::Thread &thread : p.saved.threads()) {
         const uint64_t at =
             thread.sp + offsetof(ucontext_t, uc_mcontext.gregs) + REG_RIP * sizeof(greg_t);
-        std::vector<uint8_t> page(4096);
-        if (Result<void> got = p.image.read_pages(m.object, at / 4096, page); !got)
+        std::vector<uint8_t> page(image::kPageSize);
+        if (Result<void> got = p.image.read_pages(m.object, at / image::kPageSize, page); !got)
             return got;
         uint64_t rip = 0;
-        memcpy(&rip, &page[at % 4096], sizeof(rip));
+        memcpy(&rip, &page[at % image::kPageSize], sizeof(rip));
         if (rip >= m.vdso_start && rip < m.vdso_start + m.vdso_size)
             return Error(ENOTSUP,
                          fmt::format("thread {} was asking for the time when it was saved, "
@@ -180,7 +180,8 @@ Result<void> plan_vdso(Planning &p)
     if (m.vdso_size == 0)
         return {};
     std::vector<uint8_t> saved(m.vdso_size);
-    if (Result<void> got = p.image.read_pages(m.object, m.vdso_start / 4096, saved); !got)
+    if (Result<void> got = p.image.read_pages(m.object, m.vdso_start / image::kPageSize, saved);
+        !got)
         return got;
     if (!is_ours(saved))
         return map_substitute(p, std::move(saved));

@@ -138,7 +138,7 @@ Result<void> Restart::prepare(const std::string &library)
             own.header.least_id = ids.least;
             own.header.greatest_id = ids.greatest;
             for (const Fill &fill : own.fills)
-                to_send_ += fill.count * 4096;
+                to_send_ += fill.count * image::kPageSize;
             Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));
             Result<PipeEnds> status = make_pipe();
             Result<PipeEnds> pages = make_pipe();

@@ -29,7 +29,8 @@ const char *base(const Shared &shared)
 void make_pages(uint64_t address, uint64_t length)
 {
     constexpr int populate_write = 23;
-    sys::call(SYS_madvise, address & ~4095UL, length + (address & 4095), populate_write);
+    const uint64_t before = address % sys::page_size;
+    sys::call(SYS_madvise, address - before, length + before, populate_write);
 }
 
 long fill(uint64_t fd, uint64_t address, uint64_t length)
@@ -37,12 +38,12 @@ long fill(uint64_t fd, uint64_t address, uint64_t length)
     constexpr uint64_t at_once = 1 << 20;
     uint64_t made = address;
     while (length > 0) {
-        if (address >= made && length > 4096) {
+        if (address >= made && length > sys::page_size) {
             const uint64_t more = length < at_once ? length : at_once;
             make_pages(address, more);
             made = address + more;
         }
-        const uint64_t part = length > 4096 ? made - address : length;
+        const uint64_t part = length > sys::page_size ? made - address : length;
         const long n = sys::call(SYS_read, fd, address, part);
         if (n == -EINTR)
             continue;

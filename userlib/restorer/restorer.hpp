@@ -8,6 +8,7 @@
 #pragma once
 
 #include "restorer/plan.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <cstdint>
@@ -17,11 +18,10 @@ namespace cryo::restore {
 
 constexpr uint64_t stack_size = 16384; // of each thread, until it resumes
 constexpr uint64_t scratch_size = 65536 + max_slots * 8;
-constexpr uint64_t least_page = 4096;
 
 inline uint64_t round_up(uint64_t n)
 {
-    return (n + least_page - 1) & ~(least_page - 1);
+    return (n + sys::page_size - 1) & ~(sys::page_size - 1);
 }
 
 struct AreaLayout { // from the start of the area

@@ -6,6 +6,8 @@
 // only writes it here.
 #pragma once
 
+#include "sys/page.hpp"
+
 #include <cstdint>
 #include <linux/aio_abi.h>
 
@@ -37,8 +39,7 @@ constexpr uint64_t aio_slots(uint64_t bytes)
 // larger rings.
 constexpr uint32_t aio_requests(uint64_t bytes)
 {
-    constexpr uint64_t page = 4096;
-    const uint64_t slots_before = (bytes - page) / sizeof(io_event); // in one page less
+    const uint64_t slots_before = (bytes - page_size) / sizeof(io_event); // in one page less
     return slots_before < 4 ? 1 : static_cast<uint32_t>(slots_before / 2 - 1);
 }
 

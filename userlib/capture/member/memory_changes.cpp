@@ -190,7 +190,7 @@ Result<void> MemoryChanges::audit_early_copy(Frozen &frozen)
     if (audited_early_.empty() || room == common_.stages.end())
         return {};
     room->second.keep(audited_early_);
-    std::array<char, 4096> early, now;
+    std::array<char, image::kPageSize> early, now;
     for (const Run &run : audited_early_) {
         for (uint64_t at = run.start; at < run.end; at += now.size()) {
             if (Result<void> got = room->second.read(at, early); !got)
@@ -203,7 +203,7 @@ Result<void> MemoryChanges::audit_early_copy(Frozen &frozen)
                                                  at));
         }
     }
-    audited_pages_ = size_of(audited_early_) / 4096;
+    audited_pages_ = size_of(audited_early_) / image::kPageSize;
     return {};
 }
 

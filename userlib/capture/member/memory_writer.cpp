@@ -20,7 +20,7 @@ class Taking
     explicit Taking(const std::vector<Part> &all) : all_(all)
     {
         for (const Part &part : all)
-            pages_ += (part.run.end - part.run.start) / 4096;
+            pages_ += (part.run.end - part.run.start) / image::kPageSize;
     }
     uint64_t left() const { return pages_; }
 
@@ -31,11 +31,12 @@ class Taking
         while (pages > 0 && pages_ > 0 && taken.size() < parts) {
             Part part = all_[at_];
             part.run.start += done_;
-            const uint64_t bytes = std::min(part.run.end - part.run.start, pages * 4096);
+            const uint64_t bytes =
+                std::min(part.run.end - part.run.start, pages * image::kPageSize);
             part.run.end = part.run.start + bytes;
             done_ += bytes;
-            pages -= bytes / 4096;
-            pages_ -= bytes / 4096;
+            pages -= bytes / image::kPageSize;
+            pages_ -= bytes / image::kPageSize;
             if (part.run.end == all_[at_].run.end) {
                 at_++;
                 done_ = 0;
@@ -56,7 +57,7 @@ uint64_t pages_in(const std::vector<Part> &parts)
 {
     uint64_t pages = 0;
     for (const Part &part : parts)
-        pages += (part.run.end - part.run.start) / 4096;
+        pages += (part.run.end - part.run.start) / image::kPageSize;
     return pages;
 }
 
@@ -77,7 +78,8 @@ Result<void> put(const std::vector<Part> &parts, Frozen &source, image::ImageWri
     std::vector<PageRun> runs;
     runs.reserve(parts.size());
     for (const Part &part : parts)
-        runs.push_back({part.run.start / 4096, (part.run.end - part.run.start) / 4096});
+        runs.push_back({part.run.start / image::kPageSize,
+                        (part.run.end - part.run.start) / image::kPageSize});
     Result<uint64_t> offset = writer.place_pages(memory_object, runs);
     if (!offset)
         return offset.error();
@@ -136,8 +138,8 @@ Result<void> MemoryWriter::save_common(image::ImageWriter &writer, int device)
         for (const SharedPart &part : d_.shared) {
             const std::vector<Run> all = {{part.start, part.end}};
             Result<uint64_t> saved =
-                save_runs(all, source, writer, part.object, part.start / 4096 - part.page, true,
-                          part.protection);
+                save_runs(all, source, writer, part.object,
+                          part.start / image::kPageSize - part.page, true, part.protection);
             if (!saved)
                 return saved.error();
             pages_ += *saved;
@@ -236,7 +238,7 @@ Result<std::vector<Part>> MemoryWriter::parts_to_place()
         const bool whole_file = (region.flags & image::kRegionAllSaved) != 0;
         for (const Run &run : *runs)
             parts.push_back({run, whole_file, static_cast<int>(region.prot)});
-        region.saved = size_of(*runs) / 4096;
+        region.saved = size_of(*runs) / image::kPageSize;
         pages_ += region.saved;
     }
     if (d_.memory.vdso_size != 0)

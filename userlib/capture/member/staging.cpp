@@ -69,8 +69,9 @@ std::vector<Run> Staging::places_of_agent(const Tracker &tracker) const
     constexpr uint64_t small = 4 << 20, below = 1 << 20, above = 64 << 10;
     constexpr size_t many_threads = 256;
     const auto around = [](uint64_t address, uint64_t before, uint64_t after) {
-        return Run{std::max(address, before) / 4096 * 4096 - before / 4096 * 4096,
-                   (address + after) / 4096 * 4096};
+        return Run{std::max(address, before) / image::kPageSize * image::kPageSize -
+                       before / image::kPageSize * image::kPageSize,
+                   (address + after) / image::kPageSize * image::kPageSize};
     };
     std::vector<Run> places;
     for (const Run &mapping : tracker.watched()) {
@@ -80,7 +81,7 @@ std::vector<Run> Staging::places_of_agent(const Tracker &tracker) const
     for (const image::Thread &thread : d_.threads) {
         places.push_back(around(thread.sp, below, above));
         places.push_back(around(thread.fs_base, below, above));
-        places.push_back(around(thread.altstack_sp, 0, thread.altstack_size + 4096));
+        places.push_back(around(thread.altstack_sp, 0, thread.altstack_size + image::kPageSize));
     }
     places.push_back(around(tracker.mark(), small, small));
     return in_order(std::move(places));
@@ -139,7 +140,7 @@ std::unique_ptr<Frozen> Staging::freeze(Tracker &tracker, bool whatever_it_costs
     std::ranges::sort(all, {}, &Run::start);
     std::vector<Run> unchanged = common_part(common_part(all, clean), in_base);
     std::vector<Run> changed = without(without(all, unchanged), copied);
-    held.pages = size_of(all) / 4096;
+    held.pages = size_of(all) / image::kPageSize;
     held.changed = changed;
     costs_ = estimate(held);
     const bool best = costs_.best() == Method::staged;
@@ -148,7 +149,7 @@ std::unique_ptr<Frozen> Staging::freeze(Tracker &tracker, bool whatever_it_costs
     // Not erased from the map, because other members search it at the same time.
     Stage stage = std::move(room->second);
     stage.keep(copied);
-    early_pages_ = size_of(copied) / 4096;
+    early_pages_ = size_of(copied) / image::kPageSize;
     // There will be no copy in which the early look could be verified.
     std::future<Result<bool>> look;
     if (!d_.early.can_wait())
@@ -159,7 +160,7 @@ std::unique_ptr<Frozen> Staging::freeze(Tracker &tracker, bool whatever_it_costs
     const Result<bool> held_still = look.valid() ? look.get() : true;
     if (!kept || !held_still || !*held_still)
         return nullptr;
-    pages_ = (size_of(all) - size_of(*kept)) / 4096 - early_pages_;
+    pages_ = (size_of(all) - size_of(*kept)) / image::kPageSize - early_pages_;
     changes_.set_unchanged(std::move(*kept));
     return std::make_unique<Staged>(std::move(stage), std::move(contents->own),
                                     std::move(contents->guards), d_.proc.pid(), common_.moved);

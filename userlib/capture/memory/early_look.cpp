@@ -173,7 +173,7 @@ EarlyLook EarlyLook::at(const Proc &proc)
         constexpr std::string_view huge = "AnonHugePages:";
         if (line.starts_with(huge)) {
             take_word(line);
-            look.huge_pages_ += take_number(line) * 1024 / 4096;
+            look.huge_pages_ += take_number(line) * 1024 / image::kPageSize;
         }
     }
     return look;

@@ -96,7 +96,7 @@ int scan_all(int fd, pm_scan_arg arg, uint64_t start, uint64_t end, const Take &
 // Joins runs that are close together: starting a request takes as long as scanning the gap.
 std::vector<Run> neighbours(const std::vector<Run> &runs)
 {
-    constexpr uint64_t looked_through = 256 * 4096;
+    constexpr uint64_t looked_through = 256 * image::kPageSize;
     std::vector<Run> joined;
     for (const Run &run : runs) {
         if (!joined.empty() && run.start - joined.back().end <= looked_through)
@@ -237,26 +237,28 @@ Result<std::vector<Run>> PageMap::read(uint64_t start, uint64_t end, const Is &i
     std::vector<Run> runs;
     uint64_t entries[8192];
     while (start < end) {
-        const uint64_t want = std::min<uint64_t>((end - start) / 4096, std::size(entries));
+        const uint64_t want =
+            std::min<uint64_t>((end - start) / image::kPageSize, std::size(entries));
         const ssize_t n = pread(fd_.get(), entries, want * sizeof(uint64_t),
-                                static_cast<off_t>(start / 4096 * sizeof(uint64_t)));
+                                static_cast<off_t>(start / image::kPageSize * sizeof(uint64_t)));
         if (n <= 0)
             return Error::from_errno("reading the page map", n < 0 ? errno : EIO);
         const uint64_t got = static_cast<uint64_t>(n) / sizeof(uint64_t);
         for (uint64_t i = 0; i < got; i++) {
             if (is(entries[i]))
-                append(runs, start + i * 4096, start + (i + 1) * 4096);
+                append(runs, start + i * image::kPageSize, start + (i + 1) * image::kPageSize);
         }
-        start += got * 4096;
+        start += got * image::kPageSize;
     }
     return runs;
 }
 
 bool PageMap::is_protected(uint64_t address) const
 {
-    const uint64_t start = address / 4096 * 4096;
+    const uint64_t start = address / image::kPageSize * image::kPageSize;
     const Result<std::vector<Run>> found =
-        read(start, start + 4096, [](uint64_t entry) { return (entry & is_write_protected) != 0; });
+        read(start, start + image::kPageSize,
+             [](uint64_t entry) { return (entry & is_write_protected) != 0; });
     return found && !found->empty();
 }
 
@@ -276,14 +278,15 @@ Result<PageMap::SoftDirtyBits> PageMap::soft_dirty(uint64_t start, uint64_t end)
 bool PageMap::kernel_scans() const
 {
     std::vector<Run> none;
-    const Result<bool> scanned = scan(0, 4096, {0, PAGE_IS_PRESENT, 0}, none);
+    const Result<bool> scanned = scan(0, image::kPageSize, {0, PAGE_IS_PRESENT, 0}, none);
     return scanned && *scanned;
 }
 
 bool PageMap::tells_zeros() const
 {
     std::vector<Run> none;
-    const Result<bool> scanned = scan(0, 4096, {PAGE_IS_PFNZERO, 0, PAGE_IS_PRESENT}, none);
+    const Result<bool> scanned =
+        scan(0, image::kPageSize, {PAGE_IS_PFNZERO, 0, PAGE_IS_PRESENT}, none);
     return scanned && *scanned;
 }
 
@@ -324,14 +327,17 @@ Result<uint64_t> save_runs(const std::vector<Run> &runs, Frozen &source, image::
     uint64_t saved = 0;
     for (const Run &run : runs) {
         for (uint64_t at = run.start; at < run.end;) {
-            Result<image::MutableBytes> space = writer.page_space((run.end - at) / 4096);
+            Result<image::MutableBytes> space =
+                writer.page_space((run.end - at) / image::kPageSize);
             if (!space)
                 return space.error();
             const std::span<char> bytes(reinterpret_cast<char *>(space->data()), space->size());
             if (Result<void> got = source.read(at, bytes, zeros_behind_file, protection); !got)
                 return got.error();
-            const uint64_t pages = bytes.size() / 4096;
-            if (Result<void> taken = writer.take_pages(object, at / 4096 - shift, pages); !taken)
+            const uint64_t pages = bytes.size() / image::kPageSize;
+            if (Result<void> taken =
+                    writer.take_pages(object, at / image::kPageSize - shift, pages);
+                !taken)
                 return taken.error();
             at += bytes.size();
             saved += pages;
@@ -359,10 +365,11 @@ class Parts
         if (run_ == runs_.size())
             return std::nullopt;
         at_ = std::max(at_, runs_[run_].start);
-        const uint64_t most = std::min(largest, runs_[run_].end - at_) / 4096;
-        const uint64_t known = delta_.known(at_ / 4096, most);
-        const Part part = {at_, known > 0 ? known : delta_.unknown(at_ / 4096, most), known > 0};
-        at_ += part.pages * 4096;
+        const uint64_t most = std::min(largest, runs_[run_].end - at_) / image::kPageSize;
+        const uint64_t known = delta_.known(at_ / image::kPageSize, most);
+        const Part part = {at_, known > 0 ? known : delta_.unknown(at_ / image::kPageSize, most),
+                           known > 0};
+        at_ += part.pages * image::kPageSize;
         return part;
     }
 
@@ -401,7 +408,7 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
                 break;
             ahead.push_back(*part);
             if (is_read(*part))
-                wanted.push_back({part->start, part->start + part->pages * 4096});
+                wanted.push_back({part->start, part->start + part->pages * image::kPageSize});
         }
         if (!wanted.empty()) {
             const Result<size_t> taken = source.ask(wanted, zeros_behind_file, protection);
@@ -418,22 +425,23 @@ Result<uint64_t> save_changed(const std::vector<Run> &runs, Frozen &source,
         Result<void> done;
         if (is_read(part)) {
             (asked > 0 ? asked : not_asked)--;
-            view = source.view(part.start, part.pages * 4096);
+            view = source.view(part.start, part.pages * image::kPageSize);
             if (view.bytes.empty()) {
-                const std::span<char> to(buffer.data(), part.pages * 4096);
+                const std::span<char> to(buffer.data(), part.pages * image::kPageSize);
                 done = source.read(part.start, to, zeros_behind_file, protection);
                 view.bytes = {reinterpret_cast<const uint8_t *>(to.data()), to.size()};
             }
         }
         if (done && part.known && delta.audits())
-            done = delta.audit(part.start / 4096, view.bytes);
+            done = delta.audit(part.start / image::kPageSize, view.bytes);
         if (done && part.known)
-            done = delta.leave(writer, part.start / 4096, part.pages);
+            done = delta.leave(writer, part.start / image::kPageSize, part.pages);
         if (!done)
             return done.error();
         if (part.known)
             continue;
-        Result<uint64_t> written = delta.write(writer, part.start / 4096, view.bytes, view.digests);
+        Result<uint64_t> written =
+            delta.write(writer, part.start / image::kPageSize, view.bytes, view.digests);
         if (!written)
             return written;
         saved += *written;

@@ -11,7 +11,7 @@ namespace {
 
 uint64_t pages_of(const Mapping &m)
 {
-    return (m.end - m.start) / 4096;
+    return (m.end - m.start) / image::kPageSize;
 }
 
 // Whether `next` does not continue the file range of its neighbour.
@@ -29,7 +29,7 @@ void SharedContents::count(const AddressSpace &space)
             continue;
         Mapped &all = mapped_[key_of(m)];
         all.mappings++;
-        const uint64_t first = m.offset / 4096;
+        const uint64_t first = m.offset / image::kPageSize;
         for (const auto &[from, to] : take(all.parts, first, first + pages_of(m)))
             all.pages += to - from;
     }

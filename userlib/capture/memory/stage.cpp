@@ -157,13 +157,13 @@ std::map<pid_t, Stage> stages_for(const DeltaPlan &plan, std::optional<uint64_t>
         // Allocating takes time, so no more than is likely to be useful.
         uint64_t likely = take_number(kib) * 1024 / 10;
         if (base.expected != 0)
-            likely = std::min(likely, 2 * base.expected * 4096);
+            likely = std::min(likely, 2 * base.expected * image::kPageSize);
         const uint64_t room = most.value_or(std::max(likely, least));
         const auto is_of_use = [&](const DeltaPlan::Watched &watched) {
             return watched.token != nothing && !watched.needs_copy;
         };
         if ((!is_of_use(base.watched) && !is_of_use(base.previous_watched)) || room == 0 ||
-            base.expected * 4096 > room)
+            base.expected * image::kPageSize > room)
             continue;
         if (std::optional<Stage> stage = Stage::make(room))
             stages.emplace(pid, std::move(*stage));

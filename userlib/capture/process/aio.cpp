@@ -228,7 +228,7 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
         if (d.process.seccomp != 0)
             continue; // the process is refused for that
         const bool is_whole = ring.shared && ring.prot == (PROT_READ | PROT_WRITE) &&
-                              ring.offset == 0 && ring.end - ring.start >= 4096;
+                              ring.offset == 0 && ring.end - ring.start >= image::kPageSize;
         if (!is_whole) {
             refuse(d, ring, EPROTO);
             continue;

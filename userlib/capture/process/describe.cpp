@@ -225,7 +225,7 @@ void describe_regions(Description &d, SharedContents &common, MappedImages &imag
         region.kind = m.kind;
         region.flags = m.flags;
         region.object = memory_object;
-        region.object_page = m.start / 4096;
+        region.object_page = m.start / image::kPageSize;
         region.huge_page_size = m.huge_page_size;
         describe_policy(d.strings, m.policy, region.numa_mode, region.numa_nodes);
         if (images.has(m)) {

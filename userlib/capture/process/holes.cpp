@@ -64,7 +64,7 @@ Result<void> leave_out_holes(AgentSession &session, std::vector<SharedPart> &par
         }
         for (const Run &run : *runs) {
             SharedPart one = part;
-            one.page += (run.start - part.start) / 4096;
+            one.page += (run.start - part.start) / image::kPageSize;
             one.start = run.start;
             one.end = run.end;
             there.push_back(one);

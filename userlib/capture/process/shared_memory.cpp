@@ -54,11 +54,11 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
 {
     if (contents.object == 0)
         contents.object = d_.objects.take();
-    const uint64_t end_page = page + (m.end - m.start) / 4096;
-    contents.size = std::max(contents.size, end_page * 4096);
+    const uint64_t end_page = page + (m.end - m.start) / image::kPageSize;
+    contents.size = std::max(contents.size, end_page * image::kPageSize);
     for (const auto &[from, to] : SharedContents::take(contents, page, end_page)) {
-        const uint64_t start = m.start + (from - page) * 4096;
-        d_.shared.push_back({contents.object, from, start, start + (to - from) * 4096,
+        const uint64_t start = m.start + (from - page) * image::kPageSize;
+        d_.shared.push_back({contents.object, from, start, start + (to - from) * image::kPageSize,
                              static_cast<int>(m.prot), m.kind == RegionKind::shared_anonymous});
     }
 }
@@ -68,7 +68,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (m.kind == RegionKind::sysv_shm) {
         // An object of its own, which belongs to no process: see ipc_objects.cpp.
         region.object = d_.ipc.object_of(m.inode);
-        region.object_page = m.offset / 4096;
+        region.object_page = m.offset / image::kPageSize;
         return;
     }
     if (common_.is_mapped_once(m) && is_first_) {
@@ -104,7 +104,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (gone) {
         Contents &contents = common_.of(m);
         contents.file = region.file;
-        add_part(m, contents, m.offset / 4096);
+        add_part(m, contents, m.offset / image::kPageSize);
         file.object = contents.object;
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
     } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {

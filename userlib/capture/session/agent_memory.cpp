@@ -2,6 +2,7 @@
 #include "capture/session/agent_memory.hpp"
 
 #include "base/passing.hpp"
+#include "image/format.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -220,7 +221,7 @@ Result<std::vector<Run>> AgentMemory::touched(RemoteAddress start, RemoteAddress
         return Error(EOPNOTSUPP, "the program's agent is of an earlier release");
     std::vector<Run> found;
     for (RemoteAddress at = start; at < end;) {
-        const uint64_t count = std::min((end - at) / 4096, agent::touched_at_once);
+        const uint64_t count = std::min((end - at) / image::kPageSize, agent::touched_at_once);
         if (Result<void> sent =
                 connection_->send(agent::TouchedRequest{.start = at, .count = count});
             !sent)
@@ -233,14 +234,14 @@ Result<std::vector<Run>> AgentMemory::touched(RemoteAddress start, RemoteAddress
         std::vector<uint8_t> bits((count + 7) / 8);
         if (Result<void> got = connection_->packet(bits.data(), bits.size()); !got)
             return got.error();
-        for (uint64_t i = 0; i < count; i++, at += 4096) {
+        for (uint64_t i = 0; i < count; i++, at += image::kPageSize) {
             if ((bits[i / 8] >> (i % 8) & 1) == 0)
                 continue;
             const uint64_t page = at.number();
             if (!found.empty() && found.back().end == page)
-                found.back().end = page + 4096;
+                found.back().end = page + image::kPageSize;
             else
-                found.push_back({page, page + 4096});
+                found.push_back({page, page + image::kPageSize});
         }
     }
     return found;

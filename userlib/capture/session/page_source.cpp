@@ -256,9 +256,9 @@ Result<std::vector<Run>> PageSource::unwritten(RemoteAddress start, RemoteAddres
             if (run.page_class != CRYO_ANON || (run.flags & CRYO_PAGE_SOFT_DIRTY) != 0)
                 continue;
             if (!found.empty() && found.back().end == run.start)
-                found.back().end += run.npages * 4096;
+                found.back().end += run.npages * image::kPageSize;
             else
-                found.push_back({run.start, run.start + run.npages * 4096});
+                found.push_back({run.start, run.start + run.npages * image::kPageSize});
         }
         start = reached;
     }

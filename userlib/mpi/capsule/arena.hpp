@@ -17,6 +17,8 @@
 // system calls are raw, and no libc function is called.
 #pragma once
 
+#include "sys/page.hpp"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -26,7 +28,7 @@ struct Refusal;
 
 namespace cryo::capsule::arena {
 
-constexpr size_t page = 4096;
+constexpr size_t page = sys::page_size;
 
 enum class Zone { Near, Far };
 

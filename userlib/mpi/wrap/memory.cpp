@@ -6,6 +6,7 @@
 #include "mpi/wrap/callback.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
+#include "sys/page.hpp"
 
 #include <cstdint>
 
@@ -13,7 +14,7 @@ namespace cryo::mpi {
 
 namespace {
 
-constexpr size_t page = 4096;
+constexpr size_t page = sys::page_size;
 
 // Precedes the memory of MPI_Alloc_mem, in a page of its own so that the memory is page-aligned.
 struct Header {

@@ -4,6 +4,7 @@
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
+#include "sys/page.hpp"
 #include "sys/raw.hpp"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ using rank::Window;
 
 namespace {
 
-constexpr uintptr_t page = 4096;
+constexpr uintptr_t page = sys::page_size;
 
 // Maps the library's memory from `first` to `last` at a second address, which is ours.
 bool map_again(Window &window, uintptr_t first, uintptr_t last)
