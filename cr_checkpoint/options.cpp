@@ -208,7 +208,7 @@ namespace {
 cryo::Result<void> complete_rehearsal(Options &options)
 {
     if (options.capture.fd >= 0)
-        return cryo::Error(EINVAL, fmt::format("--rehearse: {} cannot be taken back; save to a "
+        return cryo::Error(EINVAL, fmt::format("--rehearse: {} cannot be withdrawn; save to a "
                                                "file or a directory",
                                                options.capture.file));
     if (options.common.backend != "auto" && options.common.backend != "user" &&

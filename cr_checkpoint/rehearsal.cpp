@@ -106,7 +106,7 @@ Result<std::string> listen(const Fd &output, Fd &heartbeat, unsigned patience_s,
         const int found = poll(ready, 2, static_cast<int>(patience_s) * 1000);
         if (found == 0)
             return Error(ETIMEDOUT,
-                         fmt::format("the rehearsal has not got on for {} s", patience_s));
+                         fmt::format("the rehearsal has made no progress for {} s", patience_s));
         if (found < 0 && errno != EINTR)
             return Error::from_errno("poll", errno);
         if (found < 0)

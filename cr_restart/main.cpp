@@ -135,7 +135,7 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     return backend_->restart(request);
 }
 
-// Whether the saved ids cannot be had here, and the user has not said whether
+// Whether the saved ids cannot be assigned here, and the user has not said whether
 // new ones would do. An image from a pipe is read here and in the namespace;
 // a bad one is not examined any further, because the restart reports why.
 cryo::Result<bool> Command::needs_namespace()
@@ -262,8 +262,8 @@ int Command::run()
             cryo::cli::say("cr_restart", after.error().text());
     }
     if (*by_default)
-        alive->notices.emplace_back("to choose ids takes a privilege here, so the processes have "
-                                    "their old ones in a pid namespace (--no-restore-pid gives "
+        alive->notices.emplace_back("choosing ids needs a privilege here, so the processes have "
+                                    "their old ids in a pid namespace (--no-restore-pid gives "
                                     "them new ones)");
     tell(*alive);
     if (options_.keeping.wanted()) {

@@ -133,7 +133,7 @@ cryo::Result<void> complete_rehearsal(Options &options)
                           : cryo::cli::has_requester() ? "a program that asks for it"
                                                        : nullptr;
     if (against != nullptr)
-        return cryo::Error(EINVAL, fmt::format("--rehearse cannot be had with {}", against));
+        return cryo::Error(EINVAL, fmt::format("--rehearse cannot be combined with {}", against));
     if (options.backend != "auto" && options.backend != "user")
         return cryo::Error(EINVAL, fmt::format("--rehearse is done by the backend user, not by {}",
                                                options.backend));
@@ -167,8 +167,8 @@ cryo::Result<void> complete(Options &options)
             return good;
     }
     if (options.pidns && !options.request.options.restore_pid)
-        return cryo::Error(EINVAL, "--pidns is for saved ids: it cannot be had with "
-                                   "--no-restore-pid");
+        return cryo::Error(
+            EINVAL, "--pidns keeps the saved ids: it cannot be combined with --no-restore-pid");
     if (options.pidns && cryo::cli::has_requester())
         return cryo::Error(ENOTSUP, "--pidns: a process in another pid namespace cannot be the "
                                     "child of the program that asks for it");

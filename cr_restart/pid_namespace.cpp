@@ -231,7 +231,7 @@ Result<Outside> Outside::make(char **argv, bool rehearse, bool by_default)
         return Error(
             ENOSYS,
             fmt::format("{}: {}; {}, or use another seccomp profile",
-                        rehearse ? for_rehearsal.option : "the saved ids cannot be had",
+                        rehearse ? for_rehearsal.option : "the saved ids cannot be assigned",
                         cryo::restore::clone3_denied,
                         rehearse ? for_rehearsal.without : "--no-restore-pid gives new ones"));
     if (pid < 0)

@@ -71,7 +71,7 @@ void warn_of_no_stand_in(const std::string &program, const std::string &library)
                                    library, program));
     else
         cryo::cli::say("cr_run",
-                       fmt::format("it is not to be seen which MPI library {} uses: it runs, but "
+                       fmt::format("Cryo cannot find out which MPI library {} uses: it runs, but "
                                    "the job cannot be saved; if it starts the launcher of Open MPI "
                                    "or MPICH, put cr_run there: `cr_run mpirun ...`",
                                    program));

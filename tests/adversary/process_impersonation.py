@@ -183,7 +183,8 @@ class Impersonation(process_attack.Attack):
                            **user(ATTACKER))
         self.assertEqual("ready\n", giver.stdout.readline())
         said = self.refuse(errno.EPERM, "-f", "image", server.pid)
-        self.assertIn(f"process {server.pid} does not listen: process {giver.pid} does", said)
+        self.assertIn(f"process {server.pid} does not listen for requests: "
+                      f"process {giver.pid} listens in its place", said)
         self.assertEqual("heard 0\n", giver.stdout.readline())
         self.assertIsNone(server.poll())
 
@@ -205,7 +206,8 @@ class Impersonation(process_attack.Attack):
         former.stdin.flush()
         self.assertEqual("ready\n", former.stdout.readline())
         said = self.refuse(errno.EPERM, "-f", "image", pid)
-        self.assertIn(f"process {pid} does not listen: who does has user id {ATTACKER}", said)
+        self.assertIn(f"process {pid} does not listen for requests: the listener has user id "
+                      f"{ATTACKER}", said)
         self.assertEqual("heard 0\n", former.stdout.readline())
         self.assertIsNone(server.poll())
 

@@ -180,7 +180,7 @@ class Self(unittest.TestCase):
         os.unlink(self.lab.path + ".begin")
         again = self.lab.run("cr_restart", self.lab.image)
         self.assertEqual(errno.ECHILD, again.returncode, again.stderr)
-        self.assertIn("has ended before it took", again.stderr)
+        self.assertIn("has ended before it read", again.stderr)
         self.assertEqual([], processes.children(os.getpid()))
 
     def test_never_at_a_point(self):

@@ -254,8 +254,8 @@ Result<void> Criu::check_pids(const Maker &maker) const
 {
     for (const uint32_t pid : maker.pids) {
         if (kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM)
-            return Error(EBUSY, fmt::format("{}: pid {} is in use here, and criu gives no others; "
-                                            "wait for it to end",
+            return Error(EBUSY, fmt::format("{}: pid {} is in use here, and criu cannot assign "
+                                            "another one; wait for that process to end",
                                             file_, pid));
     }
     return {};
@@ -284,7 +284,7 @@ Result<pid_t> read_pid(const std::string &path)
     std::ifstream file(path);
     pid_t pid = 0;
     if (!(file >> pid) || pid <= 0)
-        return Error(EIO, path + ": criu did not tell the pid");
+        return Error(EIO, path + ": criu did not report the pid");
     return pid;
 }
 

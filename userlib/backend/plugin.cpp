@@ -118,7 +118,7 @@ Result<Alive> Plugin::restart(const RestartRequest &request)
     if (Result<void> done = call("restart", operations_.restart, &pid); !done)
         return done.error();
     if (pid <= 0)
-        return Error(EPROTO, fmt::format("backend {}: restart tells no pid", operations_.name));
+        return Error(EPROTO, fmt::format("backend {}: restart returns no pid", operations_.name));
     Alive alive;
     alive.pid = pid;
     return alive;
@@ -148,13 +148,12 @@ bool may_be_a_name(std::string_view name)
 Result<std::unique_ptr<Backend>> load_plugin(std::string_view name)
 {
     if (!may_be_a_name(name))
-        return Error(EINVAL, fmt::format("no backend can be called '{}'", name));
+        return Error(EINVAL, fmt::format("'{}' is not a valid name of a backend", name));
     const std::string path = fmt::format("{}/cryo-backend-{}.so", directory(), name);
     if (access(path.c_str(), F_OK) != 0)
-        return Error(ENOENT,
-                     fmt::format("no backend is called {}: there are auto, kmod, user, criu, self, "
-                                 "and plug-ins; {} is not there",
-                                 name, path));
+        return Error(ENOENT, fmt::format("there is no backend {}: there are auto, kmod, user, "
+                                         "criu, self, and plug-ins; {} does not exist",
+                                         name, path));
     // Never unloaded: its functions may have left threads or handlers behind.
     void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)

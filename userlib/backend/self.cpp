@@ -399,9 +399,10 @@ Result<Alive> Self::restart(const RestartRequest &request)
     if (request.phase)
         request.phase("program started");
     if (!receive_back(ours.get(), error))
-        return ended(pid, Error(ECHILD, fmt::format("{} has ended before it took what it had "
-                                                    "saved (cr_self_register)",
-                                                    start->exe)));
+        return ended(
+            pid, Error(ECHILD,
+                       fmt::format("{} has ended before it read its saved state (cr_self_register)",
+                                   start->exe)));
     if (error != 0)
         return ended(pid,
                      Error::from_errno(

@@ -193,9 +193,9 @@ Error SelfRequest::early(const Error &error) const
 {
     if (error.code() != ETIME || listener_ || listens_at_.empty())
         return error;
-    return {EBUSY, fmt::format("process {}: until --time was over, another socket was where it "
-                               "looks: another checkpoint of it waits, or another user is in the "
-                               "way",
+    return {EBUSY, fmt::format("process {}: until --time was over, another socket had the name at "
+                               "which the program looks for requests: another checkpoint of it "
+                               "waits, or another user has taken the name",
                                pid_)};
 }
 

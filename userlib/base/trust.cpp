@@ -33,9 +33,10 @@ bool has_an_owner(const struct stat &status)
 
 Error written_by_others(const struct stat &status, const std::string &path)
 {
-    return {EACCES, fmt::format("{}: others may write it (mode {:04o}), and an image is a program; "
-                                "if nobody has, chmod go-w makes it yours alone",
-                                path, status.st_mode & 07777U)};
+    return {EACCES,
+            fmt::format("{}: other users may write to it (mode {:04o}), and an image is a program; "
+                        "if none of them has changed it, protect it with chmod go-w",
+                        path, status.st_mode & 07777U)};
 }
 
 } // namespace
@@ -104,7 +105,7 @@ Result<void> Trust::check(int fd, const std::string &path) const
         return {};
     const std::optional<uid_t> owner = owner_of(fd, *status);
     if (!owner)
-        return Error(EACCES, path + ": it cannot be told to whom it belongs");
+        return Error(EACCES, path + ": its owner cannot be determined");
     if (!is_owner(*owner))
         return Error(EACCES, fmt::format("{}: belongs to user {}, and an image is a program: it "
                                          "would run as you; if you trust it, --owner {} says so",

@@ -89,7 +89,7 @@ Result<EventListener> EventListener::join()
     if (int rc = nl_socket_add_membership(socket->nl, group); rc < 0) {
         if (rc == -NLE_PERM)
             return Error(EPERM, "listening for events: on kernels before 6.8 only the "
-                                "administrator may, since events of all users are heard there");
+                                "administrator may, since events of all users are received there");
         return nl_error("listening for events", rc);
     }
 

@@ -296,8 +296,8 @@ void DirectoryWriter::tell_how_to_end(Fd ours, Fd old, const fs::path &aside, Be
             struct stat mine, now;
             if (fstat(made->get(), &mine) != 0 || lstat(path.c_str(), &now) != 0 ||
                 mine.st_dev != now.st_dev || mine.st_ino != now.st_ino)
-                return Error(EBUSY,
-                             path.native() + ": cannot be taken back, for it is another one now");
+                return Error(EBUSY, path.native() +
+                                        ": cannot be withdrawn, for another one has its name now");
             // If the free name has been taken meanwhile, this replaces an empty directory at most.
             int error = 0;
             if (before != Before::nothing)

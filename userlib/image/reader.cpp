@@ -154,7 +154,7 @@ Result<void> Image::read_pages(uint32_t object, uint64_t page, MutableBytes out,
             Error(ELOOP, fmt::format("more than {} images are based on each other in a row",
                                      kMaxDeltaDepth)));
     if (out.size() % kPageSize)
-        return Error(EINVAL, "pages come whole");
+        return Error(EINVAL, "the number of bytes is no multiple of the page size");
     while (!out.empty()) {
         auto run = find(object, page);
         if (!run)

@@ -93,7 +93,7 @@ std::string random_name(const std::string &name)
 
 Result<void> Sink::rewrite(uint64_t /*offset*/, Bytes /*pages*/)
 {
-    return Error(ESPIPE, "what was written cannot be written once more");
+    return Error(ESPIPE, "this output cannot be written at an earlier place again");
 }
 
 FileSink::FileSink(std::string path, const FileOptions &options)
@@ -315,7 +315,7 @@ Result<void> FileSink::publish_for_now()
             if (is_lost || fstat(file->get(), &ours) != 0 ||
                 fstatat(place->get(), name.c_str(), &now, AT_SYMLINK_NOFOLLOW) != 0 ||
                 now.st_dev != ours.st_dev || now.st_ino != ours.st_ino)
-                return Error(EBUSY, path + ": cannot be taken back and is as it was saved");
+                return Error(EBUSY, path + ": cannot be withdrawn and is as it was saved");
             const int done =
                 before.empty() ? unlinkat(place->get(), name.c_str(), 0)
                                : renameat(place->get(), before.c_str(), place->get(), name.c_str());

@@ -187,7 +187,7 @@ Result<void> Snapshot::read_tree(Image &tree)
     if (!ok)
         return ok;
     if (!seen || expected > kMaxMembers || as_directory != is_directory())
-        return damaged(fmt::format("{}: is no tree of images as it should be", tree.name()));
+        return damaged(fmt::format("{}: is not a valid tree of images", tree.name()));
     ok = tree.for_each<Member>([&](const Member &m) {
         if (members_.size() > expected) // one too many is enough to know
             return;
@@ -206,7 +206,8 @@ Result<void> Snapshot::read_tree(Image &tree)
     if (!ok)
         return ok;
     if (members_.size() != expected)
-        return damaged(fmt::format("{}: has another number of members than it says", tree.name()));
+        return damaged(
+            fmt::format("{}: states a number of members that it does not have", tree.name()));
     return check_places(tree);
 }
 

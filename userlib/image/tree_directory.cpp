@@ -23,7 +23,7 @@ namespace {
 Result<std::vector<std::string>> files_of(const Directory &directory)
 {
     const auto unknown = [&](const Error &error) {
-        return Error(ENOTEMPTY, fmt::format("{}: what is in it cannot be known ({}), so it is not "
+        return Error(ENOTEMPTY, fmt::format("{}: its contents cannot be read ({}), so it is not "
                                             "replaced; choose a new directory",
                                             directory.path(), error.text()));
     };

@@ -138,7 +138,7 @@ Result<void> ImageWriter::flush_metadata()
 Result<void> ImageWriter::add_pages(uint32_t object, uint64_t first_page, Bytes pages)
 {
     if (pages.size() % kPageSize)
-        return Error(EINVAL, "pages come whole");
+        return Error(EINVAL, "the number of bytes is no multiple of the page size");
     while (!pages.empty()) {
         // One package at most at a time: it is still in the cache when its checksum is taken.
         auto space =

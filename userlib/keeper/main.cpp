@@ -20,7 +20,7 @@ int run(int argc, char **argv)
     const cryo::Result<std::string> text = cryo::contents(STDIN_FILENO, "standard input");
     const nlohmann::json said = nlohmann::json::parse(text ? *text : "", nullptr, false);
     if (argc != 2 || !said.is_object() || fcntl(3, F_GETFD) < 0) {
-        cryo::print(stderr, "keeper: is started by cr_run --interval\n");
+        cryo::print(stderr, "keeper: this program is started by cr_run --interval\n");
         return 255;
     }
     Keeper keeper(said.get<Settings>(), static_cast<pid_t>(strtol(argv[1], nullptr, 10)),

@@ -88,7 +88,7 @@ Result<double> duration(const std::string &text)
         value = 0;
     }
     if (!(value > 0))
-        return Error(EINVAL, fmt::format("{}: is no time, such as 90s, 15m or 1.5h", text));
+        return Error(EINVAL, fmt::format("{}: is not a time span such as 90s, 15m or 1.5h", text));
     return value;
 }
 

@@ -69,11 +69,10 @@ Result<State> State::take(const std::string &directory)
     if (!text && text.error().code() == ENOENT)
         return state;
     const auto unusable = [&](const Error &error) {
-        return Error(
-            error.code(),
-            fmt::format("{}: what is there cannot be known, and nothing is removed; repair "
-                        "it, or name another directory with --into",
-                        error.text()));
+        return Error(error.code(),
+                     fmt::format("{}: its contents cannot be read, and nothing is removed; repair "
+                                 "it, or name another directory with --into",
+                                 error.text()));
     };
     if (!text)
         return unusable(text.error());

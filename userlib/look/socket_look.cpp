@@ -320,7 +320,7 @@ Result<size_t> begin_of_message(const Peeking &peeking, size_t start, size_t siz
     if (before.size > 0 && static_cast<size_t>(before.size) < size && before.descriptors.empty())
         return start + static_cast<size_t>(before.size);
     return Error(ENOTSUP, "descriptors were sent to it and not received yet, and this kernel does "
-                          "not tell with which bytes");
+                          "not show with which bytes");
 }
 
 } // namespace
@@ -331,10 +331,9 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
     pollfd waits = {fd, POLLERR | POLLPRI, 0};
     poll(&waits, 1, 0);
     if ((waits.revents & POLLERR) != 0)
-        return Error(
-            ENOTSUP,
-            "an error waits in it that is told once, and a look would take it away "
-            "(of a connection ECONNRESET: the other end was closed with something unread)");
+        return Error(ENOTSUP,
+                     "an error is pending in it, and Cryo would clear it by reading it (of a "
+                     "connection ECONNRESET: the other end was closed with unread data)");
     // A look passes over the urgent byte, or does not tell it from the others.
     if (stream && (waits.revents & POLLPRI) != 0)
         return Error(ENOTSUP, "urgent data waits in it (MSG_OOB)");

@@ -30,7 +30,7 @@ std::string_view refused(const Seen &seen)
 Result<void> check(const image::File &file, const struct stat &now)
 {
     if (!S_ISCHR(now.st_mode) || now.st_rdev != file.device_number)
-        return Error(ENODEV, fmt::format("{} is not the device any more that it was", file.path));
+        return Error(ENODEV, fmt::format("{} is no longer the device that was saved", file.path));
     return {};
 }
 

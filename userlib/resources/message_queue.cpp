@@ -70,8 +70,8 @@ Result<void> save(Saving &saving, const Seen &seen)
     queue.max_bytes = static_cast<uint64_t>(now.mq_msgsize);
     // Not touched at all: putting its messages back would trigger the notification.
     if (notified(seen.shared.get()) != 0) {
-        saving.refuse(seen, what + ", which is to tell of a message (mq_notify)",
-                      "take that back before the checkpoint (mq_notify with a null pointer)");
+        saving.refuse(seen, what + ", which has a notification registered (mq_notify)",
+                      "remove it before the checkpoint (mq_notify with a null pointer)");
         return {};
     }
     if (const pid_t other = capture::queue_holder(seen.status, saving.members(false)); other != 0) {
@@ -106,7 +106,7 @@ Result<void> check_owner(const Opening &opening, int queue, const image::File &f
         return Error::from_errno(title(file), errno);
     const std::optional<uid_t> user = opening.trust().owner_of(queue, now);
     if (!user)
-        return Error(EPERM, fmt::format("{}: it cannot be told to whom it belongs", title(file)));
+        return Error(EPERM, fmt::format("{}: its owner cannot be determined", title(file)));
     if (opening.trust().is_owner(*user) || (*user == file.uid && !is_unknown(file.uid)))
         return {};
     return Error(EPERM,
@@ -128,9 +128,9 @@ Result<void> await_unused(int queue, const image::File &file)
         if (pid == 0)
             return {};
         if (!restore::is_passing(pid) || waited_ms >= patience_ms)
-            return Error(EBUSY, fmt::format("{} is in use: process {} has it open; what it holds "
-                                            "would change under it. End that first, or use "
-                                            "--pidns, which gives a copy of its own",
+            return Error(EBUSY, fmt::format("{} is in use: process {} has it open; its contents "
+                                            "would change while they are in use. End that process "
+                                            "first, or use --pidns, which makes a separate copy",
                                             title(file), pid));
         const timespec pause = {0, turn_ms * 1'000'000};
         nanosleep(&pause, nullptr);
@@ -190,7 +190,7 @@ Result<void> fill(Opening &opening, const image::PosixQueue &saved, const image:
         return bytes.error();
     const auto messages = image::read_messages(*bytes);
     if (!messages)
-        return Error(EINVAL, "what was in " + title(file) + " is damaged");
+        return Error(EINVAL, "the saved contents of " + title(file) + " are damaged");
     for (const image::QueueMessage &message : *messages) {
         if (mq_send(queue, message.text.data(), message.text.size(),
                     static_cast<unsigned>(message.type)) != 0)

@@ -97,12 +97,12 @@ void close_pipe(Saving &saving, const Seen &seen)
     const PipeChoice choice = saving.pipe_choice();
     // A FIFO can be reopened by name, so closing it for good would change what it is.
     if (seen.kind == FileKind::fifo && !choice.close_fifos && !choice.refuse)
-        saving.refuse(seen, fmt::format("a second pipe to outside, the FIFO {}", name),
+        saving.refuse(seen, fmt::format("a second pipe to a process outside, the FIFO {}", name),
                       "--pipes=close brings it back as closed at the other end" +
                           saving.offer(seen, seen.link),
                       capture::Passing::soon);
     else if (choice.refuse)
-        saving.refuse(seen, fmt::format("a second pipe to outside, {}", name),
+        saving.refuse(seen, fmt::format("a second pipe to a process outside, {}", name),
                       "without --pipes=refuse it comes back as closed at the other end" +
                           saving.offer(seen, seen.link));
     else
@@ -226,7 +226,7 @@ Error not_opened(const std::string &path, int why)
 Result<Ends> both_ends(const Found &found)
 {
     if (!S_ISFIFO(found.status.st_mode))
-        return Error(EINVAL, fmt::format("{} is no FIFO any more", found.path));
+        return Error(EINVAL, fmt::format("{} is no longer a FIFO", found.path));
     // Opened for reading and writing, it waits for no peer.
     Result<Fd> opened = open_found(found, O_RDWR | O_NONBLOCK);
     if (!opened)
@@ -247,7 +247,7 @@ Result<Ends> fifo_for_a_moment(const Opening &opening, const std::string &place)
         return Error(EPERM, place + ": another user may rename what is made there");
     std::string directory = place + "/.cryo.XXXXXX";
     if (mkdtemp(directory.data()) == nullptr)
-        return Error::from_errno("making a FIFO for a moment in " + place, errno);
+        return Error::from_errno("making a temporary FIFO in " + place, errno);
     const std::string path = directory + "/fifo";
     const bool made = mkfifo(path.c_str(), 0600) == 0;
     const Result<Found> found =

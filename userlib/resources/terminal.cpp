@@ -146,13 +146,13 @@ Result<void> save_all(Saving &saving)
         record.hung_up = (look.revents & POLLHUP) != 0;
         if (record.hung_up && (look.revents & POLLIN) != 0)
             saving.refuse(seen, "a pseudo-terminal whose other end is closed, with unread output",
-                          "read it empty before the checkpoint", capture::Passing::soon);
+                          "read all of it before the checkpoint", capture::Passing::soon);
         else if (!held && !record.hung_up && !record.locked)
-            saving.refuse(seen,
-                          fmt::format("a pseudo-terminal whose other end, {}, the program does not "
-                                      "hold",
-                                      slave),
-                          "close it before the checkpoint");
+            saving.refuse(
+                seen,
+                fmt::format("a pseudo-terminal whose other end, {}, the program does not have open",
+                            slave),
+                "close it before the checkpoint");
         else if (held) {
             Result<TerminalContents> contents = saving.terminal(seen);
             if (!contents)
@@ -170,7 +170,7 @@ Result<void> save_all(Saving &saving)
     for (const Seen &seen : saving.seen()) {
         if (seen.open_file != 0 && (seen.flags & O_PATH) == 0 && seen.kind == FileKind::terminal &&
             slaves.count(seen.link) == 0 && !own.contains(seen.status.st_rdev))
-            saving.refuse(seen, "another terminal than its own, " + seen.link,
+            saving.refuse(seen, "a terminal other than its own, " + seen.link,
                           "close it before the checkpoint");
     }
     return {};

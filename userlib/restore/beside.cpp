@@ -52,8 +52,7 @@ Result<void> check_directory(const Planning &p, const std::string &path, int fd)
         return Error::from_errno(fmt::format("looking at {}", path), errno);
     const std::optional<uid_t> owner = p.options.trust->owner_of(fd, now);
     if (!owner)
-        return Error(EPERM,
-                     fmt::format("directory {}: it cannot be told to whom it belongs", path));
+        return Error(EPERM, fmt::format("directory {}: its owner cannot be determined", path));
     if (!p.options.trust->is_owner(*owner))
         return Error(EPERM,
                      fmt::format("directory {} belongs to user {}", path, user_text(*owner)));

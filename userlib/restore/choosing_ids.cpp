@@ -70,18 +70,18 @@ bool is_about_choosing(int error)
 Error not_chosen(pid_t pid, int error)
 {
     if (error == ENOSYS)
-        return Error(error, fmt::format("pid {} cannot be had: {}; use --no-restore-pid for a new "
-                                        "one, or another seccomp profile",
+        return Error(error, fmt::format("pid {} cannot be assigned: {}; use --no-restore-pid for a "
+                                        "new one, or another seccomp profile",
                                         pid, clone3_denied));
     if (error == EINVAL)
-        return Error(error, fmt::format("pid {} is more than the kernel gives here "
+        return Error(error, fmt::format("pid {} is above the highest id of this kernel "
                                         "(/proc/sys/kernel/pid_max); use --no-restore-pid for a "
                                         "new one",
                                         pid));
-    return Error(error, fmt::format("pid {} cannot be had without a privilege "
+    return Error(error, fmt::format("pid {} cannot be assigned without a privilege "
                                     "(CAP_CHECKPOINT_RESTORE, or the kernel module and "
-                                    "membership in the group cryo); use --pidns to have it in "
-                                    "a pid namespace, or --no-restore-pid for a new one",
+                                    "membership in the group cryo); use --pidns to get it in a pid "
+                                    "namespace, or --no-restore-pid for a new one",
                                     pid));
 }
 

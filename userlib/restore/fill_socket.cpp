@@ -45,11 +45,11 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
         const uint32_t id = passed.open_files[i];
         const auto open = p.open_fds.find(id);
         if (open == p.open_fds.end() || descriptors.size() == most_passed)
-            return Error(EINVAL, "a message in a socket brings what is no open file");
+            return Error(EINVAL, "a message in a socket carries something that is no open file");
         // Behind the number of a member's pidfd there is only a placeholder until it is made.
         const auto pidfd = p.saved.of<image::Pidfd>().find(id);
         if (pidfd != p.saved.of<image::Pidfd>().end() && pidfd->second.pid != 0)
-            return Error(EINVAL, fmt::format("a message in a socket brings a pidfd of process {}",
+            return Error(EINVAL, fmt::format("a message in a socket carries a pidfd of process {}",
                                              pidfd->second.pid));
         descriptors.push_back(open->second);
     }

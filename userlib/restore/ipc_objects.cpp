@@ -166,10 +166,11 @@ Result<void> IpcObjects::create(One &one)
     for (int turn = 0; turn < turns; turn++) {
         const bool chosen = choose_id(ipc.kind, ipc.id);
         if (!chosen && !removed)
-            return Error(EPERM,
-                         fmt::format("{} is gone, and the programs know it by this id, which we "
-                                     "may not choose; CAP_CHECKPOINT_RESTORE may, and --pidns",
-                                     name_of(ipc)));
+            return Error(
+                EPERM,
+                fmt::format("{} is gone, and the programs use this id, which Cryo may not choose "
+                            "here; it may with CAP_CHECKPOINT_RESTORE, or with --pidns",
+                            name_of(ipc)));
         {
             const Creator creator(ipc);
             one.id = get(ipc, IPC_CREAT | IPC_EXCL | static_cast<int>(ipc.mode | 0600));
@@ -178,8 +179,8 @@ Result<void> IpcObjects::create(One &one)
         if (chosen && one.id < 0)
             choose_id(ipc.kind, -1);
         if (one.id < 0 && error == EEXIST)
-            return Error(EEXIST, fmt::format("{} is gone, and its key has another one now, {}; "
-                                             "remove that (ipcrm), or use --pidns",
+            return Error(EEXIST, fmt::format("{} is gone, and its key belongs to another one now, "
+                                             "{}; remove that one (ipcrm), or use --pidns",
                                              name_of(ipc), get(ipc, 0)));
         errno = error;
         if (one.id < 0)
@@ -194,8 +195,8 @@ Result<void> IpcObjects::create(One &one)
         const timespec pause = {0, 1'000'000};
         nanosleep(&pause, nullptr);
     }
-    return Error(EEXIST, fmt::format("{} is gone, and its place is taken by another one; --pidns "
-                                     "has room for all of them",
+    return Error(EEXIST, fmt::format("{} is gone, and another one has its place in the kernel's "
+                                     "table; with --pidns all places are free",
                                      name_of(ipc)));
 }
 

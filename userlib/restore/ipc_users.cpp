@@ -181,12 +181,13 @@ Result<void> await_unused(const Ipc &ipc, int patience_ms)
             return {};
         if ((user->pid != 0 && !is_passing(user->pid)) || waited_ms >= patience_ms)
             return Error(
-                EBUSY, fmt::format("{} is in use: {} {}; what it holds would change under it. End "
-                                   "that first, or use --pidns, which gives a copy of its own",
-                                   name_of(ipc),
-                                   user->pid != 0 ? fmt::format("process {}", user->pid)
-                                                  : std::string("somebody"),
-                                   user->how));
+                EBUSY,
+                fmt::format("{} is in use: {} {}; its contents would change while they are in use. "
+                            "End that process first, or use --pidns, which makes a separate copy",
+                            name_of(ipc),
+                            user->pid != 0 ? fmt::format("process {}", user->pid)
+                                           : std::string("somebody"),
+                            user->how));
         const timespec pause = {0, turn_ms * 1'000'000};
         nanosleep(&pause, nullptr);
     }

@@ -21,9 +21,11 @@ namespace {
 
 Error refusal(const image::File &file, std::string_view why)
 {
-    return Error(EINVAL, fmt::format("the mapped file {} {}; restart where it is as it was "
-                                     "(--force restarts all the same)",
-                                     file.path, why));
+    return Error(
+        EINVAL,
+        fmt::format(
+            "the mapped file {} {}; restart where this file is unchanged (--force restarts anyway)",
+            file.path, why));
 }
 
 // Private mappings: code and constants, which the program relies on.
@@ -80,9 +82,9 @@ Error not_found(const Planning &p, const image::File &file, RegionKind kind, con
     return Error(why.code(),
                  fmt::format("the mapped file {}: {}; put it back{}", file.path,
                              strerror(why.code()),
-                             is_written(p, file.id) ? ", or save it, too, next time (cr_checkpoint "
-                                                      "--save-shared)"
-                                                    : ""));
+                             is_written(p, file.id)
+                                 ? ", or save its contents next time (cr_checkpoint --save-shared)"
+                                 : ""));
 }
 
 // Whether the image has its contents, so that it is made again where it is gone.

@@ -361,8 +361,8 @@ Error Nursery::failure(size_t number, const char *what, int error) const
     if (pid != 0 && births_[number].pid.load() < 0 && is_about_choosing(error))
         return not_chosen(pid, error);
     if ((error == EBUSY || error == EEXIST) && pid != 0)
-        return Error(EBUSY, fmt::format("pid {} cannot be had: it is the id of a process group or "
-                                        "session here, or others are always faster; use "
+        return Error(EBUSY, fmt::format("pid {} cannot be assigned: a process group or session has "
+                                        "it here, or other processes take it first each time; use "
                                         "--pidns or --no-restore-pid for a new one",
                                         pid));
     return Error::from_errno(fmt::format("{} process {}", what, pid), error);

@@ -45,11 +45,10 @@ std::string way_out(std::string_view path, int error, int stream)
         return "it is about a process that is not here; close such files before the checkpoint";
     if (error != EACCES)
         return "put it back, or use --relocate";
-    return stream >= 0
-               ? fmt::format("give another one with {} FILE, or it a mode that allows it, or let "
-                             "root restart",
-                             streams[stream])
-               : "give it a mode that allows it, or let root restart";
+    return stream >= 0 ? fmt::format("give another file with {} FILE, give this one a mode that "
+                                     "allows it, or restart as root",
+                                     streams[stream])
+                       : "give it a mode that allows it, or restart as root";
 }
 
 // How this kind is opened by its name; of one that is not, there are still references (O_PATH).
@@ -77,7 +76,7 @@ Result<Found> find(const Planning &p, const image::File &file, const image::Open
     const struct stat &now = found->status;
     if (path_only && ((now.st_mode ^ file.mode) & S_IFMT) != 0)
         return Error(EINVAL,
-                     fmt::format("{} is no {} any more", file.path, image::name_of(file.kind)));
+                     fmt::format("{} is no longer a {}", file.path, image::name_of(file.kind)));
     if (const auto check = by_name(file).check; !path_only && check != nullptr) {
         if (Result<void> good = check(file, now); !good)
             return good.error();
@@ -94,8 +93,8 @@ Result<Fd> memory_file(Planning &p, const image::File &file)
 Result<Fd> in_memory(const image::File &file)
 {
     if (file.huge_page_size != 0)
-        return Error(ENOTSUP, fmt::format("{} consists of huge pages, which a rehearsal has not "
-                                          "for a copy; do without --rehearse",
+        return Error(ENOTSUP, fmt::format("{} consists of huge pages, and a rehearsal has none for "
+                                          "a copy of it; do without --rehearse",
                                           file.path));
     Fd made(memfd_create("rehearsal", MFD_CLOEXEC));
     if (!made)
@@ -237,9 +236,10 @@ Result<void> open_replacement(Planning &p, const image::File &file)
     const Result<Beside> beside = make_beside(p, file);
     if (!beside && capture::is_jvm_counters(file.path)) {
         // Any user may have made something there, and a JVM needs its counters, not their name.
-        notice_once(p, fmt::format("{}; a JVM has its counters without a name now, and jps does "
-                                   "not show it",
-                                   beside.error().text()));
+        notice_once(
+            p, fmt::format(
+                   "{}; the counters of a JVM have no name now, and jps does not show that JVM",
+                   beside.error().text()));
         return open_nameless(p, file);
     }
     if (!beside)

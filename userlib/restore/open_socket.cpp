@@ -122,8 +122,9 @@ Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::
     }
     if (made)
         return made;
-    p.plan.notices.push_back(fmt::format("descriptor {}, a connection by name, has no name now: {}",
-                                         descriptor_of(p, saved.open_file), made.error().text()));
+    p.plan.notices.push_back(
+        fmt::format("descriptor {}, a connection to a named socket, has no name now: {}",
+                    descriptor_of(p, saved.open_file), made.error().text()));
     return p.namesakes->pair(saved);
 }
 
@@ -189,7 +190,7 @@ Result<void> connect_waiting(Planning &p)
         if (p.redirected.count(queue.listener) != 0)
             continue; // no process listens there now
         if (listener == p.saved.sockets().end() || !is_opened(p, queue.listener))
-            return Error(EINVAL, "connections wait at what is no socket");
+            return Error(EINVAL, "connections wait at an object that is no socket");
         const Address address = name_now(p, listener->second);
         // The backlog may have been made smaller since the connections came.
         const int room = std::max(static_cast<int>(listener->second.backlog),
@@ -201,7 +202,7 @@ Result<void> connect_waiting(Planning &p)
             if (p.redirected.count(queue.callers[i]) != 0)
                 continue; // as if it had not called
             if (caller == p.saved.sockets().end() || !is_opened(p, queue.callers[i]))
-                return Error(EINVAL, "what is no socket waits to be accepted");
+                return Error(EINVAL, "an object that is no socket waits to be accepted");
             if (!p.namesakes->listen(caller->second, p.open_fds.at(queue.listener), room))
                 return Error::from_errno("listening again", errno);
             const int fd = p.open_fds.at(queue.callers[i]);

@@ -40,12 +40,12 @@ void set_number(int fd, int level, int name, uint32_t value)
 
 Error taken(const Address &address, int why)
 {
-    return Error(
-        why, fmt::format("giving a connection its address {}: {}{}", address.text(), strerror(why),
-                         why == EADDRINUSE || why == EADDRNOTAVAIL
-                             ? "; somebody else uses it, or it is not this machine's: restart "
-                               "when it is free"
-                             : ""));
+    return Error(why, fmt::format("giving a connection its address {}: {}{}", address.text(),
+                                  strerror(why),
+                                  why == EADDRINUSE || why == EADDRNOTAVAIL
+                                      ? "; another program uses it, or it is not an address of "
+                                        "this machine: restart when it is free"
+                                      : ""));
 }
 
 // Tries until it works, or until the obstacle is not an ended connection of this port.
@@ -227,7 +227,7 @@ Result<Fd> Connections::answer(const std::vector<int> &listeners, int caller, co
             return Error(refused,
                          fmt::format("connecting from {}: {}", from.text(), strerror(refused)));
     }
-    return Error(ETIMEDOUT, fmt::format("connecting from {}: nothing comes", from.text()));
+    return Error(ETIMEDOUT, fmt::format("connecting from {}: no connection arrives", from.text()));
 }
 
 uint32_t number(int fd, int level, int name)

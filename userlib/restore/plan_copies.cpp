@@ -363,7 +363,7 @@ void plan_making_copies(Planning &p)
         p.plan.program.add(
             Do::fork,
             fmt::format("making a copy of the process with the pid {} (which may be in use here; "
-                        "--pidns has all free; --no-restore-pid gives new ones)",
+                        "with --pidns all ids are free; --no-restore-pid gives new ones)",
                         copy.saved_pid),
             {value(copy.pid), value(copy.descriptors), value(copy.end), value(p.plan.floor),
              value(p.plan.first_free())});

@@ -27,7 +27,7 @@ Result<void> check_cpu(Planning &p)
     if (missing.empty() || p.options.force)
         return {};
     return Error(ENOTSUP, fmt::format("this CPU lacks {}, which the program may use: it ran on {}; "
-                                      "restart it on such a CPU (--force restarts all the same)",
+                                      "restart it on such a CPU (--force restarts anyway)",
                                       missing, p.saved.cpu.model));
 }
 

@@ -121,7 +121,8 @@ Result<std::string> trusted_part(Planning &p, const std::string &path)
         else if (found.error().code() == EMFILE)
             return found.error();
         else if (found.error().code() == EPERM)
-            p.plan.notices.push_back("no library is looked for there: " + found.error().text());
+            p.plan.notices.push_back("a directory of the library path is not used: " +
+                                     found.error().text());
     }
     return good;
 }
@@ -179,9 +180,9 @@ Result<void> choose_program(Planning &p)
     std::string ours = std::filesystem::read_symlink("/proc/self/exe", ignored);
     if (ours.empty() || std::ranges::find(gone, own.error().code()) == std::end(gone))
         return own.error();
-    p.plan.notices.push_back(fmt::format("the program {} is not executed: /proc/PID/exe of what "
-                                         "comes back is {} ({})",
-                                         p.plan.exe, ours, own.error().text()));
+    p.plan.notices.push_back(fmt::format(
+        "the program {} is not executed: /proc/PID/exe of the restored process is {} ({})",
+        p.plan.exe, ours, own.error().text()));
     p.plan.exe = std::move(ours);
     return {};
 }

@@ -46,11 +46,11 @@ void plan_guards(Planning &p, const image::Region &region)
             p.plan.program.call(what, SYS_mprotect, {start, size, value(PROT_NONE)});
     }
     if (!known)
-        p.plan.notices.push_back(
-            fmt::format("memory at {:x} has guard pages, which this kernel does not know: they are "
-                        "pages without any rights (PROT_NONE), and the program cannot remove them "
-                        "by MADV_GUARD_REMOVE",
-                        guards.front().start));
+        p.plan.notices.push_back(fmt::format(
+            "memory at {:x} has guard pages, which this kernel does not support: they become pages "
+            "without access (PROT_NONE), and the program cannot remove them "
+            "by MADV_GUARD_REMOVE",
+            guards.front().start));
 }
 
 // Guard pages cannot be locked: mlock fails because of them, after it has done its work.

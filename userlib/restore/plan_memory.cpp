@@ -131,7 +131,7 @@ void finish_region(Planning &p, const image::Region &region)
                      {start, size, value(0)});
     else if ((region.flags & image::kRegionSealed) != 0)
         p.plan.notices.push_back(fmt::format("memory at {:x} was sealed (mseal), which this kernel "
-                                             "cannot: it may be unmapped and changed",
+                                             "does not support: it can be unmapped and changed",
                                              region.start));
 }
 

@@ -34,7 +34,7 @@ bool plan(Planning &p, std::string_view whose, uint32_t mode, image::Bytes nodes
         return false;
     if (is_possible(mode, nodes))
         return true;
-    notice_once(p, fmt::format("the NUMA policy of {} cannot be had here, and is left out", whose));
+    notice_once(p, fmt::format("the NUMA policy of {} cannot be set here, and is left out", whose));
     return false;
 }
 

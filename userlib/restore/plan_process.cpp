@@ -137,7 +137,7 @@ Result<void> plan_threads(Planning &p)
         return Error(EINVAL, "the image has no threads");
     program.add(Do::threads,
                 "creating the threads with their ids (one is in use here, or needs a privilege; "
-                "--pidns has all free; --no-restore-pid gives new ones)",
+                "with --pidns all ids are free; --no-restore-pid gives new ones)",
                 {});
     for (size_t i = 0; i < p.saved.threads().size(); i++) {
         Result<Thread> thread = start_of(p.saved.threads()[i], p.options);

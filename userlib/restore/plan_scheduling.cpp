@@ -63,10 +63,9 @@ void plan_scheduling(Planning &p, const image::Thread &thread, const std::string
     }
     const int nice = getpriority(PRIO_PROCESS, 0);
     if (!may_have_nice(thread.nice))
-        notice_once(p,
-                    fmt::format("the processes keep the nice value of cr_restart, {}: lowering it "
-                                "takes a privilege",
-                                nice));
+        notice_once(p, fmt::format("the processes keep the nice value of cr_restart, {}: lowering "
+                                   "it needs a privilege",
+                                   nice));
     else if (thread.nice != nice)
         program.call(who + "setting its nice value", SYS_setpriority,
                      {value(PRIO_PROCESS), value(0), value(thread.nice)});

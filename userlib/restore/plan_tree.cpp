@@ -366,8 +366,9 @@ void Planner::note_clock()
 {
     constexpr int64_t second = 1'000'000'000;
     if (clock_ns(CLOCK_MONOTONIC) / second < all_.front()->saved.process.cut_monotonic / second)
-        tree_->notices.push_back("the monotonic clock is behind that of the saved program (another "
-                                 "boot or machine): waits until a point of that clock last longer");
+        tree_->notices.push_back(
+            "the monotonic clock is behind that of the saved program (another "
+            "boot or machine): waits until an absolute time of that clock last longer");
 }
 
 Result<std::unique_ptr<TreePlan>> Planner::plan()
@@ -418,7 +419,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         tree_->ipc = std::move(*made);
         if (options_.own_pid_namespace && !options_.rehearse)
             tree_->notices.emplace_back("its System V objects and message queues are made again in "
-                                        "a namespace: nobody outside shares them");
+                                        "a namespace: processes outside do not share them");
     }
     MappedFiles mapped;
     for (size_t i = 0; i < all_.size(); i++) {

@@ -131,11 +131,11 @@ Result<void> check_threads(Planning &p)
         uint64_t rip = 0;
         memcpy(&rip, &page[at % image::kPageSize], sizeof(rip));
         if (rip >= m.vdso_start && rip < m.vdso_start + m.vdso_size)
-            return Error(ENOTSUP,
-                         fmt::format("thread {} was asking for the time when it was saved, "
-                                     "in code of another kernel; restart it on that "
-                                     "kernel, or take the image again",
-                                     thread.tid));
+            return Error(
+                ENOTSUP,
+                fmt::format("thread {} was reading the clock when it was saved, in the vdso of "
+                            "another kernel; restart it on that kernel, or take the image again",
+                            thread.tid));
     }
     return {};
 }
@@ -167,8 +167,7 @@ Result<void> map_substitute(Planning &p, std::vector<uint8_t> image)
     program.call("protecting the vdso's substitute", SYS_mprotect,
                  {value(m.vdso_start), value(m.vdso_size), value(PROT_READ | PROT_EXEC)});
     p.plan.notices.emplace_back(
-        "the image was taken on another kernel: asking for the time takes a "
-        "system call now");
+        "the image was taken on another kernel: reading the clock takes a system call now");
     return {};
 }
 

@@ -46,7 +46,7 @@ Result<void> connect_local(const Planning &p, int fd, const SocketName &peer)
     if (why == 0 && connect(fd, name.get(), name.size) == 0)
         return {};
     why = why != 0 ? why : errno;
-    return Error(why, fmt::format("nobody is there at {} ({})", peer.text(), strerror(why)));
+    return Error(why, fmt::format("there is no receiver at {} ({})", peer.text(), strerror(why)));
 }
 
 } // namespace

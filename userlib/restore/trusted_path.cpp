@@ -116,12 +116,12 @@ class Search
         const std::optional<uid_t> user = options_.trust->owner_of(fd, status);
         if (!user)
             return Error(EPERM,
-                         fmt::format("file {}: it cannot be told to whom {} belongs", path_, what));
+                         fmt::format("file {}: the owner of {} cannot be determined", path_, what));
         if (options_.trust->is_owner(*user) || (owner_ == *user && !is_unknown(owner_)))
             return *user;
         if (is_receiver)
             return Error(EPERM,
-                         fmt::format("socket {}: {} belongs to user {}, where everybody may make "
+                         fmt::format("socket {}: {} belongs to user {}, where everybody may create "
                                      "files; say with --owner {} that you trust that user",
                                      path_, what, user_text(*user), *user));
         if (is_unknown(owner_))

@@ -35,7 +35,7 @@ class SilentSaver(held.Case):
         self.assertLess(self.until_all_count(), SOON)
         code, said = saver.let_go()
         self.assertNotEqual(0, code, said)
-        self.assertIn(f"process {program.pid} goes on: it was told nothing for {SLOW} s", said)
+        self.assertIn(f"process {program.pid} goes on: it received nothing for {SLOW} s", said)
         self.assertEqual(sorted(leaves), self.files())
         self.assert_all_count()
 
@@ -139,7 +139,7 @@ class SilentSaver(held.Case):
         self.assertLess(waited, 10 + SOON)
         code, said = saver.let_go()
         self.assertNotEqual(0, code, said)
-        self.assertIn("told nothing for 10 s", said)
+        self.assertIn("received nothing for 10 s", said)
         self.assertEqual(["counts"], self.files())
 
     def test_three_seconds_until_the_first_word(self):

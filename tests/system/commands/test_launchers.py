@@ -72,7 +72,7 @@ class Launchers(case.Case):
                              "/usr/bin/env")):
             done = self.job("--mpi", *words)
             self.assertEqual(0, done.returncode)
-            self.assertIn(f"it is not to be seen which MPI library {name} uses: it runs, but the "
+            self.assertIn(f"Cryo cannot find out which MPI library {name} uses: it runs, but the "
                           "job cannot be saved", done.stderr)
             self.assertNotIn("libcryo_", done.stdout)
 

@@ -265,7 +265,7 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
         self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
         # Where nobody may make user namespaces.
         for words, said in ((["--pidns"], "cr_restart: --pidns: "),
-                            ([], "cr_restart: to choose ids takes a privilege here, so")):
+                            ([], "cr_restart: choosing ids needs a privilege here, so")):
             done = subprocess.run(
                 ["unshare", "--user", "--map-root-user", "sh", "-c",
                  "echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set=-all "
@@ -283,7 +283,7 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
         pid = self.child_of(program.pid)
         # The signal comes from inside, where a first process gets only those that it handles.
         for option in ("--kill", "--stop", "--term"):
-            self.assertIn("first of its pid namespace",
+            self.assertIn("first process of its pid namespace",
                           self.refuse(errno.ENOTSUP, option, "-f", "image", pid))
         self.assertNotIn("image", self.files())
         self.save("--signal=USR1", "-f", "image", pid)

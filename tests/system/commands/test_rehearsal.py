@@ -250,7 +250,7 @@ class Rehearsal(case.Case):
             self.assert_alive(program)
             _, said = saver.communicate(timeout=case.PATIENCE)
             self.assertNotEqual(0, saver.returncode, said)
-            self.assertIn("has not got on for 6 s", said)
+            self.assertIn("has made no progress for 6 s", said)
             self.assert_alive(program)
             self.assertEqual([], self.files())
 

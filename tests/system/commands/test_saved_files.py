@@ -254,7 +254,8 @@ class CountersOfJvms(case.Case):
         with open(self.path("said"), "w", encoding="utf-8") as said:
             restarted = self.restart("image", stderr=said)
         self.assertEqual(2, self.count(restarted))
-        notice = f"{why}; a JVM has its counters without a name now, and jps does not show it\n"
+        notice = (f"{why}; the counters of a JVM have no name now, and jps does not show that "
+                  "JVM\n")
 
         def is_said():
             with open(self.path("said"), encoding="utf-8") as said:

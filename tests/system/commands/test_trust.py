@@ -197,8 +197,8 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
         case.wait_until("its execution", lambda: case.status(child, "Name") == "sleep")
         for pid in (program.pid, child):
             said = self.refuse(ENOSUPPORT, "-f", "image", pid)
-            self.assertIn(f"process {child} does not hear Cryo: it was not started under cr_run, as "
-                          f"its parent {program.pid} was", said)
+            self.assertIn(f"process {child} does not receive Cryo's requests: it was not started under "
+                          f"cr_run, as its parent {program.pid} was", said)
             self.assertIn("CRYO_OUTSIDE", said)
         self.assert_alive(program)
         os.kill(child, signal.SIGKILL)
@@ -208,7 +208,8 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
     def test_action_reset(self):
         program = self.start(LIBC + "libc.syscall(13, 64, ctypes.c_char_p(bytes(32)), None, 8)")
         said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
-        self.assertIn(f"process {program.pid} does not hear Cryo: it has reset the action", said)
+        self.assertIn(f"process {program.pid} does not receive Cryo's requests: it has reset the "
+                      "action", said)
         self.assertIn("cr_run --signal", said)
         self.assert_alive(program)
 

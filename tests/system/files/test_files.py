@@ -260,7 +260,7 @@ class Files(case.Case):
                        f"try: os.write({writers[1]}, b'y')\n"
                        "except BrokenPipeError: print('broken', flush=True)\n"
                        "import signal", pass_fds=writers)
-        self.assertIn("a second pipe to outside", self.refused("--pipes=refuse"))
+        self.assertIn("a second pipe to a process outside", self.refused("--pipes=refuse"))
         self.assertIn(f"descriptor {writers[1]}, a pipe to a process outside", self.save())
         for end in ends:
             os.close(end[0])

@@ -92,7 +92,7 @@ TEST(Session, HangsUpWithoutAnAnswer)
     agent.end.reset();
     const Result<void> gone = session.await_resumed();
     ASSERT_FALSE(gone);
-    EXPECT_NE(std::string::npos, gone.error().text().find("has hung up"));
+    EXPECT_NE(std::string::npos, gone.error().text().find("has closed the connection"));
 }
 
 constexpr uint64_t silence_ns = 300'000'000;
@@ -233,7 +233,7 @@ TEST(Session, HasWaitedForUsInVain)
         agent.answer(last);
         agent.end.reset();
         const Result<void> done = asks ? session.ask_to_resume(0) : session.await_resumed();
-        expect_error(done, "told nothing for 10 s");
+        expect_error(done, "received nothing for 10 s");
     }
 }
 

@@ -139,7 +139,7 @@ TEST(Pipes, ASecondOneToOutsideIsRefusedIfTheUserWantsThat)
     save_all_of(two.saving);
     EXPECT_TRUE(two.saving.notices().empty());
     ASSERT_EQ(two.saving.refused().size(), 1U);
-    EXPECT_TRUE(two.saving.refused()[0].starts_with("a second pipe to outside, pipe:["))
+    EXPECT_TRUE(two.saving.refused()[0].starts_with("a second pipe to a process outside, pipe:["))
         << two.saving.refused()[0];
 }
 

@@ -100,7 +100,7 @@ TEST_F(Terminals, AnothersTerminalIsRefused)
     saving_.add(open_slave());
     ASSERT_TRUE(saving_.save_all());
     ASSERT_EQ(saving_.refused().size(), 1U);
-    EXPECT_TRUE(saving_.refused()[0].starts_with("another terminal than its own, /dev/pts/"))
+    EXPECT_TRUE(saving_.refused()[0].starts_with("a terminal other than its own, /dev/pts/"))
         << saving_.refused()[0];
 }
 

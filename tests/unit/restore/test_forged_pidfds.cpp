@@ -96,7 +96,7 @@ TEST_F(ForgedPidfds, InAMessageIsRefused)
 {
     add_pidfd(good, good_fd, member);
     add_message_with(good);
-    expect_refusal(EINVAL, fmt::format("brings a pidfd of process {}", member));
+    expect_refusal(EINVAL, fmt::format("carries a pidfd of process {}", member));
 }
 
 } // namespace

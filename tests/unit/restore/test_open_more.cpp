@@ -191,28 +191,28 @@ TEST_F(OpenMore, AGroupOfWhatIsNoInternetSocketIsRefused)
 {
     add_socket(AF_UNIX, SOCK_DGRAM, 0);
     add_group(socket_id, "lo", multicasts);
-    expect_refusal(EINVAL, "no internet socket has joined a group");
+    expect_refusal(EINVAL, "no internet socket has joined a multicast group");
 }
 
 TEST_F(OpenMore, AGroupOfWhatIsNoSocketIsRefused)
 {
     add_socket(AF_INET, SOCK_DGRAM, 0);
     add_group(other_id, "lo", multicasts);
-    expect_refusal(EINVAL, "no internet socket has joined a group");
+    expect_refusal(EINVAL, "no internet socket has joined a multicast group");
 }
 
 TEST_F(OpenMore, AGroupWithoutAnAddressIsRefused)
 {
     add_socket(AF_INET, SOCK_DGRAM, 0);
     add_group(socket_id, "lo", {});
-    expect_refusal(EINVAL, "an address of no known kind");
+    expect_refusal(EINVAL, "an address of an unknown kind");
 }
 
 TEST_F(OpenMore, SourcesThatAreCutOffAreRefused)
 {
     add_socket(AF_INET, SOCK_DGRAM, 0);
     add_group(socket_id, "lo", multicasts, "12345");
-    expect_refusal(EINVAL, "an address of no known kind");
+    expect_refusal(EINVAL, "an address of an unknown kind");
 }
 
 TEST_F(OpenMore, AGroupThatIsNoneIsRefused)

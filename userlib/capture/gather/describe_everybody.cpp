@@ -68,13 +68,13 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         may_pass = may_pass && d.problems.may_pass() && !member->process().is_stopped();
         d.problems.add_to(obstacles.things);
         if (member->process().has_callbacks())
-            obstacles.but = "its callbacks are told once of each request";
+            obstacles.but = "its callbacks are called once for each request";
     }
     finish_shared(members.front()->description(), common.shared);
     for (const Relation &zombie : zombies) {
         if (zombie.wait_status >= 0)
             continue;
-        problems += fmt::format("{}process {} has ended, and how is not to be known",
+        problems += fmt::format("{}process {} has ended, and its exit status cannot be read",
                                 problems.empty() ? "" : next_line, zombie.pid);
         may_pass = false;
     }

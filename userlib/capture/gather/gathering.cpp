@@ -182,8 +182,8 @@ Result<void> Gathering::hear(size_t number)
         break;
     case agent::Op::forward:
         if (in_scope_.scopes().size() >= most_scopes)
-            return Error(E2BIG, fmt::format("process {}: its callbacks want more than {} others "
-                                            "saved with it",
+            return Error(E2BIG, fmt::format("process {}: its callbacks request that more than {} "
+                                            "other processes are saved with it",
                                             pid, most_scopes));
         in_scope_.add({heard_scope(heard->scope), heard->target});
         break;

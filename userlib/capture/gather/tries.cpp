@@ -72,16 +72,17 @@ void Tries::pause() const
 Error Tries::told(const Error &error) const
 {
     if (!but_.empty())
-        return error.with_remark(
-            fmt::format("it may pass by itself, but was not tried again: {}", but_));
+        return error.with_remark(fmt::format(
+            "the obstacle may pass by itself, but the checkpoint was not tried again: {}", but_));
     if (count_ == 1)
         return error;
     // What has stayed for too long would not be waited for longer either.
     const char *why = "";
     if (time_is_up_)
         why = ends_by_deadline_
-                  ? ", for such things may pass by themselves; --time allows no more"
-                  : ", for such things may pass by themselves; --retry=SECONDS tries for longer";
+                  ? ", because such obstacles may pass by themselves; --time allows no more"
+                  : ", because such obstacles may pass by themselves; --retry=SECONDS tries for "
+                    "longer";
     return error.with_remark(fmt::format("tried {} times over {:.1f} s{}", count_,
                                          static_cast<double>(clock_() - begun_) / 1e9, why));
 }

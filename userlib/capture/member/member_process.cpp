@@ -82,7 +82,7 @@ Result<void> MemberProcess::enter()
             return Error(ESRCH, fmt::format("no process {}", pid));
         if (now->stopped && now->traced && !stopped_)
             return Error(ENOTSUP,
-                         fmt::format("process {} is stopped by a debugger: let it go on", pid));
+                         fmt::format("process {} is stopped by a debugger: continue it", pid));
         if (now->stopped && !stopped_) {
             Result<Stopped> held = Stopped::hold(pid, AgentDoor::signal_of(proc_));
             if (!held)
@@ -222,10 +222,11 @@ Result<void> MemberProcess::check_takes(int signal) const
     const bool handled = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
     const bool forced = pid != 1 && (signal == SIGKILL || signal == SIGSTOP);
     if (own == 1 && !handled && !forced)
-        return Error(ENOTSUP, fmt::format("process {}: as the first of its pid namespace it "
-                                          "takes no signal {} from us: save it without, and "
-                                          "then send SIGKILL from outside the namespace",
-                                          pid, signal));
+        return Error(ENOTSUP,
+                     fmt::format("process {}: as the first process of its pid namespace it does "
+                                 "not take signal {} from Cryo: save it without a signal, and then "
+                                 "send SIGKILL from outside the namespace",
+                                 pid, signal));
     return {};
 }
 

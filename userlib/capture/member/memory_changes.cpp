@@ -198,8 +198,8 @@ Result<void> MemoryChanges::audit_early_copy(Frozen &frozen)
             if (Result<void> got = frozen.read(at, now, false, -1); !got)
                 return got;
             if (early != now)
-                return Error(EILSEQ, fmt::format("page {:x}: was copied before the stop, and "
-                                                 "taken for unchanged since, but it is not",
+                return Error(EILSEQ, fmt::format("page {:x}: was copied before the stop and "
+                                                 "reported as unchanged since, but it has changed",
                                                  at));
         }
     }

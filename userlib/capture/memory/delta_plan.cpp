@@ -282,10 +282,10 @@ Result<DeltaPlan> DeltaPlan::make(const DeltaOptions &options, const Places &pla
                                    chosen.error().text());
         return plan;
     }
-    plan.notice_ =
-        plan.bases_.empty()
-            ? "no more images shall be based on each other: this one is complete"
-            : fmt::format("what did not change is left to {}", plan.bases_.begin()->second.name);
+    plan.notice_ = plan.bases_.empty()
+                       ? "no more images shall be based on each other: this one is complete"
+                       : fmt::format("unchanged pages are left out and stay in {}",
+                                     plan.bases_.begin()->second.name);
     return plan;
 }
 

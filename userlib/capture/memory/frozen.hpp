@@ -46,7 +46,7 @@ class Frozen
     virtual bool can_scan() const { return false; }
     virtual Result<std::vector<Run>> unwritten(uint64_t, uint64_t)
     {
-        return Error(EOPNOTSUPP, "there is no module that could be asked");
+        return Error(EOPNOTSUPP, "the kernel module is not available");
     }
     virtual Result<void> finish() = 0;
     // The process that has the mappings of that moment; another process if it is a copy.

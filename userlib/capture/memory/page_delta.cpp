@@ -83,7 +83,7 @@ uint64_t PageDelta::unknown(uint64_t page, uint64_t most)
 Result<void> PageDelta::leave(ImageWriter &writer, uint64_t first_page, uint64_t count)
 {
     if (known(first_page, count) != count)
-        return Error(EINVAL, "a page that was to be left to the base is not in it");
+        return Error(EINVAL, "a page that should be in the base image is not in it");
     left_ += count;
     pages_ += count;
     // Pages equal to the base's may differ from those of the previous image.
@@ -99,9 +99,11 @@ Result<void> PageDelta::audit(uint64_t first_page, Bytes pages)
         const Digest digest = digest_of_page(pages.subspan(i * kPageSize, kPageSize));
         const Digest *before = unchanged_.since->find(first_page + i, near_since_);
         if (before == nullptr || digest != *before)
-            return Error(EILSEQ, fmt::format("page {:x}: {} takes it for unchanged, but it is not "
-                                             "as in the image before",
-                                             (first_page + i) * kPageSize, unchanged_.tracker));
+            return Error(
+                EILSEQ,
+                fmt::format(
+                    "page {:x}: {} reports it as unchanged, but it differs from the earlier image",
+                    (first_page + i) * kPageSize, unchanged_.tracker));
         audited_++;
     }
     return {};

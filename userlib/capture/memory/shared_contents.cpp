@@ -59,10 +59,11 @@ void SharedContents::refuse_hidden(const AddressSpace &space, Problems &problems
         } while (next < all.size() && all[next].start == all[next - 1].end &&
                  all[next].kind == first.kind && key_of(all[next]) == key_of(first));
         if (!in_order && room > found->second.pages && !(copies && next - i <= few))
-            problems.add(fmt::format("memory at {:x}: shared memory that remap_file_pages has put "
-                                     "in another order, some of which is mapped nowhere just now",
-                                     first.start),
-                         "map it by a descriptor that stays open (memfd_create)", Passing::soon);
+            problems.add(
+                fmt::format("memory at {:x}: shared memory that remap_file_pages has put "
+                            "in another order, a part of which is not mapped at the moment",
+                            first.start),
+                "map it by a descriptor that stays open (memfd_create)", Passing::soon);
         i = next;
     }
 }

@@ -157,7 +157,7 @@ Result<void> SoftDirty::arm(const std::vector<Run> &mappings, const std::vector<
         watched_.push_back(mapping);
     }
     if (watched_.empty())
-        return Error(ENOENT, "there is no memory that could be watched");
+        return Error(ENOENT, "the process has no memory that can be watched");
     return {};
 }
 
@@ -182,7 +182,8 @@ Result<void> SoftDirty::copied(Frozen &copy)
     frozen_ = &copy;
     is_scanned_ = copy.can_scan() && may_use(module_name);
     if (!is_scanned_ && !may_use(soft_dirty_name))
-        return Error(EOPNOTSUPP, "there is no module that could tell the bits");
+        return Error(EOPNOTSUPP,
+                     "the kernel module, which reads the soft-dirty bits, is not available");
     copys_map_.emplace(std::move(*map));
     if (write(clear_.get(), "4", 1) != 1)
         return Error::from_errno("clearing soft-dirty bits", errno);

@@ -73,8 +73,8 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     t.ioprio = io > 0 ? static_cast<uint32_t>(io) : 0;
     constexpr uint32_t by_deadline = 6; // SCHED_DEADLINE, which older headers lack
     if (attr.policy == by_deadline)
-        d.problems.add(fmt::format("thread {} is scheduled by deadlines (SCHED_DEADLINE), of which "
-                                   "the machine that it comes back on may have no more to give",
+        d.problems.add(fmt::format("thread {} is scheduled by deadlines (SCHED_DEADLINE), and the "
+                                   "machine of the restart may have no bandwidth left for it",
                                    facts.tid),
                        "give it another policy while it is saved (chrt --other --pid 0 TID)");
     t.policy = attr.policy;

@@ -98,7 +98,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (gone && m.huge_page_size != 0 && (m.flags & image::kRegionNoReserve) != 0)
         d_.problems.add(fmt::format("memory at {:x}: shared huge pages (hugetlb) without a "
                                     "descriptor and without a reservation (MAP_NORESERVE), which "
-                                    "would come into being by being read",
+                                    "reading would allocate",
                                     m.start),
                         "map them without MAP_NORESERVE, or keep the descriptor open");
     if (gone) {

@@ -43,17 +43,18 @@ Result<int> await_trap(pid_t tid)
         const timespec pause = {0, 200'000};
         nanosleep(&pause, nullptr);
     }
-    return Error(EBUSY, fmt::format("thread {} of a stopped process does not come to where it can "
-                                    "be saved",
-                                    tid));
+    return Error(
+        EBUSY,
+        fmt::format(
+            "thread {} of a stopped process does not reach a point at which it can be saved", tid));
 }
 
 Error refused(pid_t tid, int err)
 {
     if (err == EPERM)
         return Error(ENOTSUP, fmt::format("process of thread {} is stopped (SIGSTOP, job control), "
-                                          "and this system restricts ptrace, which it would take "
-                                          "to save it so: let it go on, kill -CONT",
+                                          "and this system restricts ptrace, which is needed to "
+                                          "save a stopped process: continue it with kill -CONT",
                                           tid));
     return Error::from_errno(fmt::format("holding thread {}", tid), err);
 }
@@ -95,8 +96,7 @@ Result<void> Stopped::hold_threads()
         if (name && *name == fmt::format("{}\n", agent::callback_thread_name))
             return Error(ENOTSUP,
                          fmt::format("process {} is stopped (SIGSTOP, job control) and has "
-                                     "callbacks of THREAD context: let it go on, "
-                                     "kill -CONT",
+                                     "callbacks of THREAD context: continue it with kill -CONT",
                                      pid_));
         Thread &thread = threads_[tid];
         if (Result<int> trapped = await_trap(tid); !trapped)

@@ -19,7 +19,7 @@ using agent::Reply;
 
 Error called_off_after(pid_t pid, uint64_t silent_ms)
 {
-    return Error(ETIME, fmt::format("process {} goes on: it was told nothing for {:.0f} s while it "
+    return Error(ETIME, fmt::format("process {} goes on: it received nothing for {:.0f} s while it "
                                     "stood still, because this command was stopped or the disk is "
                                     "slow; there is no image (--stall=SECONDS allows more)",
                                     pid, static_cast<double>(silent_ms) / 1e3));
@@ -34,8 +34,8 @@ bool is_stopped(pid_t pid)
 Result<void> check_running(pid_t pid)
 {
     if (is_stopped(pid))
-        return Error(EBUSY, fmt::format("process {} was stopped (SIGSTOP, job control) before "
-                                        "it was saved: let it go on, kill -CONT {}",
+        return Error(EBUSY, fmt::format("process {} was stopped (SIGSTOP, job control) before it "
+                                        "was saved: continue it with kill -CONT {}",
                                         pid, pid));
     return {};
 }
@@ -68,7 +68,7 @@ Error AgentConnection::overdue() const
     if (std::optional<Error> told = called_off())
         return *std::move(told);
     return Error(EBUSY, fmt::format("process {} does not answer (request {}) for {:.0f} s: it is "
-                                    "stopped or hangs, or the machine has too much to do; try "
+                                    "stopped or hangs, or the machine is overloaded; try "
                                     "again, or give it more time with --stall=SECONDS",
                                     pid_, static_cast<int>(asked_),
                                     static_cast<double>(silence_ns_) / 1e9));
@@ -80,9 +80,10 @@ Error AgentConnection::lost(int err) const
         return *std::move(told);
     if (has_ended(pid_))
         return Error(ESRCH, fmt::format("process {} has ended meanwhile", pid_), Reason::has_ended);
-    return Error::from_errno(fmt::format("process {} goes on, but has hung up (after request {})",
-                                         pid_, static_cast<int>(asked_)),
-                             err == 0 ? ECONNRESET : err);
+    return Error::from_errno(
+        fmt::format("process {} goes on, but has closed the connection (after request {})", pid_,
+                    static_cast<int>(asked_)),
+        err == 0 ? ECONNRESET : err);
 }
 
 Result<void> AgentConnection::send(Op op, const agent::Outgoing &packet, std::span<const int> fds)

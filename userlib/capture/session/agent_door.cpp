@@ -165,18 +165,21 @@ Result<void> check_listener(int connection, const Proc &proc)
     ucred peer = {};
     socklen_t size = sizeof(peer);
     if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return Error::from_errno(fmt::format("who process {} is", proc.pid()), errno);
+        return Error::from_errno(fmt::format("asking who listens for process {}", proc.pid()),
+                                 errno);
     if (peer.pid != proc.pid())
-        return Error(EPERM, fmt::format("process {} does not listen: process {} does in its place",
-                                        proc.pid(), peer.pid));
+        return Error(
+            EPERM,
+            fmt::format("process {} does not listen for requests: process {} listens in its place",
+                        proc.pid(), peer.pid));
     const Result<std::string> status = proc.read("status");
     if (!status)
         return Error(ESRCH, fmt::format("no process {}", proc.pid()));
     std::string_view ids = field(*status, "Uid");
     for (int i = 0; i < 3 && peer.uid != 0; i++) { // real, effective, saved
         if (const uint64_t id = take_number(ids); id != peer.uid)
-            return Error(EPERM, fmt::format("process {} does not listen: who does has user id {}, "
-                                            "and the process {}",
+            return Error(EPERM, fmt::format("process {} does not listen for requests: the listener "
+                                            "has user id {}, and the process {}",
                                             proc.pid(), peer.uid, id));
     }
     return {};

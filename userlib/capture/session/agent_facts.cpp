@@ -151,7 +151,8 @@ Result<std::vector<int16_t>> AgentFacts::undo(int id, uint64_t semaphores)
         if (answer->result == -EXDEV)
             return Error(EXDEV, "threads of the process were made without CLONE_SYSVSEM");
         if (answer->result < 0)
-            return Error::from_errno("trying what they are", static_cast<int>(-answer->result));
+            return Error::from_errno("finding the amounts that are undone",
+                                     static_cast<int>(-answer->result));
         if (Result<void> got = connection_->packet(&amounts[at], count * sizeof(amounts[0])); !got)
             return got.error();
         at += count;

@@ -86,8 +86,8 @@ Result<PageSource> AgentMemory::forked()
     // The copy sends a message once it has closed the program's descriptors.
     Reply ready = {};
     if (!await_readable(copy_commands_.get(), connection_->silence_ns()))
-        return Error(EBUSY, fmt::format("the frozen copy of process {} does not begin: somebody "
-                                        "has stopped it, or the machine has too much to do",
+        return Error(EBUSY, fmt::format("the frozen copy of process {} does not start: it was "
+                                        "stopped, or the machine is overloaded",
                                         connection_->pid()));
     if (receive_packet(copy_commands_.get(), room_in(ready)) != sizeof(ready))
         return Error(ECHILD, fmt::format("the frozen copy of process {} died", connection_->pid()));

@@ -77,8 +77,9 @@ bool was_run_by_cr_run(const Proc &proc)
 Error not_hearing(const Proc &proc, int signal)
 {
     const auto because = [&](const std::string &why, Reason reason = Reason::other) {
-        return Error(ESRCH, fmt::format("process {} does not hear Cryo: {}", proc.pid(), why),
-                     reason);
+        return Error(
+            ESRCH, fmt::format("process {} does not receive Cryo's requests: {}", proc.pid(), why),
+            reason);
     };
     if (was_run_by_cr_run(proc))
         return because(fmt::format("it has reset the action of the checkpoint signal {}; cr_run "
@@ -108,8 +109,8 @@ Error not_listening(pid_t pid)
         return now && syscall(SYS_kcmp, pid, now->ppid, what, 0, 0) == 0;
     };
     if (now && now->stopped)
-        return because(
-            fmt::format("it was stopped right after its fork: let it go on, kill -CONT {}", pid));
+        return because(fmt::format(
+            "it was stopped right after its fork: continue it with kill -CONT {}", pid));
     if (shares(KCMP_VM))
         return because(fmt::format(
             "it runs in the memory of process {} (vfork, or clone with CLONE_VM)", now->ppid));

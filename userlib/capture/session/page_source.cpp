@@ -106,7 +106,7 @@ Result<void> PageSource::read(RemoteAddress address, std::span<char> to, bool ze
             return asked.error();
     }
     if (asked_.front().start != wanted.start || asked_.front().end != wanted.end)
-        return Error(EINVAL, "other pages are read than were asked for");
+        return Error(EINVAL, "the pages that are read are not those that were requested");
     asked_.pop_front();
     patience_.begin_anew();
     while (!to.empty()) {
@@ -229,7 +229,7 @@ Result<void> PageSource::put(std::span<const Part> parts, Target to)
 Result<std::vector<Run>> PageSource::unwritten(RemoteAddress start, RemoteAddress end)
 {
     if (!scans_)
-        return Error(EOPNOTSUPP, "there is no module that could be asked");
+        return Error(EOPNOTSUPP, "the kernel module is not available");
     std::vector<cryo_run> runs(agent::scanned_at_once);
     std::vector<Run> found;
     while (start < end) {
@@ -251,7 +251,7 @@ Result<std::vector<Run>> PageSource::unwritten(RemoteAddress start, RemoteAddres
             !await_readable(commands_.get(), silence_ns_) ||
             receive_packet(commands_.get(), room) != static_cast<ssize_t>(size))
             return Error(EPROTO,
-                         fmt::format("process {} tells something else than its pages", pid_));
+                         fmt::format("process {} sends something other than its pages", pid_));
         for (const cryo_run &run : std::span(runs).first(answer.count)) {
             if (run.page_class != CRYO_ANON || (run.flags & CRYO_PAGE_SOFT_DIRTY) != 0)
                 continue;

@@ -48,12 +48,12 @@ Error failure(pid_t pid, int kind, int code)
 {
     switch (kind) {
     case CR_CHECKPOINT_TEMP_FAILURE:
-        return Error(code, fmt::format("process {} cannot be saved now: a callback of it asks to "
-                                       "try again later (error {})",
+        return Error(code, fmt::format("process {} cannot be saved now: one of its callbacks asks "
+                                       "to try again later (error {})",
                                        pid, code));
     case CR_CHECKPOINT_PERM_FAILURE:
-        return Error(code, fmt::format("process {} cannot be saved any more: a callback of it says "
-                                       "so (error {}); it has been killed",
+        return Error(code, fmt::format("process {} cannot be saved any more: one of its callbacks "
+                                       "says so (error {}); the process has been killed",
                                        pid, code));
     default:
         if (code == ENOMEM)
@@ -165,9 +165,11 @@ Result<uint64_t> AgentSession::stop()
                                         "file server); the program goes on",
                                         pid(), answer->value));
     case -EPERM:
-        return Error(EPERM, fmt::format("process {} is not dumpable: it has secrets to keep or was "
-                                        "setuid",
-                                        pid()));
+        return Error(
+            EPERM,
+            fmt::format(
+                "process {} is not dumpable: it protects secrets (PR_SET_DUMPABLE) or was setuid",
+                pid()));
     default:
         return Error::from_errno(fmt::format("stopping process {}", pid()),
                                  static_cast<int>(-answer->result));

@@ -41,7 +41,7 @@ Result<void> join(int fd, const image::GroupMember &saved)
     const std::string_view sources = image::as_text(saved.sources);
     if ((group.size() != sizeof(in_addr) && group.size() != sizeof(in6_addr)) ||
         sources.size() % group.size() != 0)
-        return Error(EINVAL, "a group of multicasts has an address of no known kind");
+        return Error(EINVAL, "a multicast group has an address of an unknown kind");
     const std::string interface(saved.interface);
     const std::string what = fmt::format("joining {} on {}", printable(group), interface);
     const unsigned index = if_nametoindex(interface.c_str());
@@ -87,7 +87,8 @@ Result<void> join_multicasts(const Opening &opening)
         const int fd = opening.made(one.socket);
         if (socket == sockets.end() || fd < 0 ||
             (socket->second.domain != AF_INET && socket->second.domain != AF_INET6))
-            return Error(EINVAL, "what is no internet socket has joined a group of multicasts");
+            return Error(EINVAL,
+                         "an object that is no internet socket has joined a multicast group");
         if (opening.is_redirected(one.socket))
             continue;
         if (Result<void> done = join(fd, one); !done)

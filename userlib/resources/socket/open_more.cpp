@@ -142,7 +142,7 @@ Result<void> filter_filled(const Opening &opening)
         const auto socket = opening.of<image::Socket>().find(id);
         const int fd = opening.made(id);
         if (socket == opening.of<image::Socket>().end() || fd < 0)
-            return Error(EINVAL, "what is no socket has a filter, or is in groups");
+            return Error(EINVAL, "an object that is no socket has a filter, or is in groups");
         if (opening.is_redirected(id) || !is_filled(opening, socket->second))
             continue;
         if (Result<void> done = attach_filter(fd, more); !done)

@@ -108,11 +108,11 @@ std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSock
     if (const char *option = tells_sender(seen.shared.get()); option != nullptr) {
         // Only the sender itself could be reported so again, and it is gone or outside.
         if (look.kind == SOCK_DGRAM && !socket.in_pair)
-            return fmt::format("with datagrams of which it is told who has sent them ({})", option);
-        saving.notice(
-            fmt::format("descriptor {}: a socket, {}: of what waits in it, a restarted program is "
-                        "told that cr_restart has sent it ({})",
-                        seen.fd, capture::describe_socket(look), option));
+            return fmt::format("with unread datagrams whose senders the program is told ({})",
+                               option);
+        saving.notice(fmt::format("descriptor {}: a socket, {}: a restarted program sees "
+                                  "cr_restart as the sender of what waits in it ({})",
+                                  seen.fd, capture::describe_socket(look), option));
     }
     if (look.kind != SOCK_DGRAM)
         return {}; // the sender is or was the other end
@@ -129,7 +129,7 @@ std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSock
         return "with datagrams that nobody could send to it now";
     for (const std::string &sender : senders) {
         if (!sender.empty() && is_taken(sockets, sender, cwd))
-            return fmt::format("with datagrams of {}, a name that somebody outside has",
+            return fmt::format("with datagrams of {}, a name that a process outside has",
                                capture::printable_address(sender));
     }
     keep_senders(saving, senders, record);

@@ -262,7 +262,7 @@ Result<void> Sockets::save_sockets()
             continue;
         }
         if (look.domain == AF_UNIX && !look.diagnosed) {
-            saving_.refuse(*seen, name + ", of which this kernel tells too little (unix_diag)",
+            saving_.refuse(*seen, name + ", about which this kernel reports too little (unix_diag)",
                            "close it before the checkpoint");
             continue;
         }
@@ -377,9 +377,10 @@ Result<void> Sockets::save_sockets()
                            "read them before the checkpoint, or let --sockets=close drop them",
                            Passing::soon);
         } else if ((is_udp(look) || is_other(look)) && look.failed && !is_closed && !close_) {
-            saving_.refuse(*seen, name + ", with an error that it was not told yet",
-                           "let it read that before the checkpoint, or let --sockets=close drop it",
-                           Passing::soon);
+            saving_.refuse(
+                *seen, name + ", with a pending error that the program has not read (SO_ERROR)",
+                "let the program read it before the checkpoint, or let --sockets=close drop it",
+                Passing::soon);
         }
         saving_.records().add(record);
         keep_more(look, record.open_file);

@@ -79,7 +79,7 @@ std::string udp_problem(const LookedAt &sockets, const SeenSocket &socket)
             return fmt::format("with datagrams of {}, an address that its sender chose for them",
                                capture::printable_address(name));
         if (!ours && !is_free(sender))
-            return fmt::format("with datagrams of {}, an address that somebody outside has",
+            return fmt::format("with datagrams of {}, an address that a process outside has",
                                capture::printable_address(name));
     }
     return {};

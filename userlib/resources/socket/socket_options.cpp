@@ -23,7 +23,7 @@ std::string describe_failure(int level, int name, uint64_t value, int why)
         char address[INET_ADDRSTRLEN] = "";
         inet_ntop(AF_INET, &value, address, sizeof(address));
         return fmt::format("no network device here has the address {}, by which a socket sends to "
-                           "groups of multicasts (IP_MULTICAST_IF): give one that address before "
+                           "multicast groups (IP_MULTICAST_IF): give one that address before "
                            "the restart",
                            address);
     }
