@@ -6,9 +6,9 @@
 
 namespace cryo::mpi::rank {
 
-volatile bool attention;
-bool many;
-unsigned long calls;
+volatile bool must_attend;
+bool several_threads;
+unsigned long mpi_calls;
 Fruitless<MPI_Request> fruitless_tests;
 Fruitless<long> fruitless_probes;
 
@@ -20,9 +20,9 @@ class FruitlessTest : public testing::Test
   protected:
     void SetUp() override
     {
-        attention = false;
-        many = false;
-        calls = 1;
+        must_attend = false;
+        several_threads = false;
+        mpi_calls = 1;
         fruitless_tests = {};
         fruitless_probes = {};
     }
@@ -35,7 +35,7 @@ class FruitlessTest : public testing::Test
             EXPECT_EQ(flag, 0);
             return false;
         }
-        calls++; // the test enters the library
+        mpi_calls++; // the test enters the library
         fruitless_tests.were(count, requests_);
         return true;
     }
@@ -100,7 +100,7 @@ TEST_F(FruitlessTest, Probes)
     const auto asks_for = [&](int source, int tag) {
         if (in_vain_again(source, tag, comm, &flag, MPI_STATUS_IGNORE))
             return false;
-        calls++;
+        mpi_calls++;
         fruitless_probes.were(Probed::count, Probed(source, tag, comm).words);
         return true;
     };
@@ -115,7 +115,7 @@ TEST_F(FruitlessTest, Probes)
 TEST_F(FruitlessTest, AnotherCallBetween)
 {
     ASSERT_TRUE(gets_impatient());
-    calls++;
+    mpi_calls++;
     EXPECT_TRUE(asks());
     EXPECT_TRUE(asks()) << "all of it began anew";
 }
@@ -132,7 +132,7 @@ TEST_F(FruitlessTest, OtherRequests)
 TEST_F(FruitlessTest, SomethingFromTheTree)
 {
     ASSERT_TRUE(gets_impatient());
-    attention = true;
+    must_attend = true;
     EXPECT_TRUE(asks());
 }
 
@@ -162,7 +162,7 @@ TEST_F(FruitlessTest, ManyRequestsAndManyThreadsAlwaysAsk)
 {
     for (int i = 0; i < 100000; i++)
         ASSERT_TRUE(asks(9));
-    many = true;
+    several_threads = true;
     for (int i = 0; i < 100000; i++)
         ASSERT_TRUE(asks());
 }

@@ -38,10 +38,10 @@ __thread LastError last_error;
 namespace rank {
 
 __thread int depth;
-volatile bool attention;
-unsigned long calls;
-bool on;
-bool many = true;
+volatile bool must_attend;
+unsigned long mpi_calls;
+bool engine_counts;
+bool several_threads = true;
 std::atomic<int> running{0};
 Engine *engine;
 
@@ -243,13 +243,13 @@ int forgiven()
 
 TEST_F(WindowsTest, WhatIsRefusedAndForgivenHasNotHappened)
 {
-    rank::many = false;
+    rank::several_threads = false;
     stock.Put = [](const void *, int, MPI_Datatype, int, MPI_Aint, int, MPI_Datatype, MPI_Win) {
         return forgiven();
     };
     EXPECT_EQ(put_something(), MPI_SUCCESS);
     EXPECT_EQ(window->busy, 0U) << "nothing is to be flushed";
-    rank::many = true;
+    rank::several_threads = true;
 
     stock.Win_lock = [](int, int, int, MPI_Win) { return forgiven(); };
     EXPECT_EQ(PMPI_Win_lock(MPI_LOCK_SHARED, target, 0, win), MPI_SUCCESS);

@@ -143,7 +143,7 @@ bool may_make_collectives_again(capsule::Refusal &why)
 
 bool make_collectives_again(capsule::Refusal &why)
 {
-    if (!on)
+    if (!engine_counts)
         return true;
     std::pmr::vector<Maker *> all(&memory());
     for (Maker *maker = makers; maker != nullptr; maker = maker->next)

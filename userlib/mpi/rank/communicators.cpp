@@ -90,7 +90,7 @@ void count_made(Object *object, bookmark::CommId parent, uint64_t ordinal)
 
 int copied(int result, MPI_Comm comm, uint64_t ordinal, const MPI_Comm *place, MPI_Request *request)
 {
-    const bookmark::Comm *parent = on ? counted(comm) : nullptr;
+    const bookmark::Comm *parent = engine_counts ? counted(comm) : nullptr;
     if (result != MPI_SUCCESS)
         return begun(result, comm);
     if (parent == nullptr || is_null(*request))

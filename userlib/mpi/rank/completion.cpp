@@ -171,9 +171,9 @@ bool poll(Request &r)
 
 void pause_for(bookmark::Comm &comm, int source)
 {
-    if (attention)
+    if (must_attend)
         engine->stand_still();
-    if (!attention)
+    if (!must_attend)
         return;
     const Engine::Busy busy(*engine);
     if (engine->rank().pending())
@@ -190,13 +190,13 @@ void pause_for(Request &r)
                                            ? static_cast<bookmark::Comm *>(r.queue->traffic)
                                            : nullptr)
         pause_for(*members, bookmark::kAnySource); // all members must test it, too
-    else if (attention)
+    else if (must_attend)
         engine->stand_still();
 }
 
 void pause_over()
 {
-    if (!attention)
+    if (!must_attend)
         return;
     const Engine::Busy busy(*engine);
     if (engine->rank().pending())

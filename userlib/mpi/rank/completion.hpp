@@ -38,13 +38,13 @@ inline void give_back(Request &request)
 {
     request.lent.store(false, std::memory_order_release);
 }
-// A thread that tests all receives raises `attention` first: either this thread sees that, or the
+// A thread that tests all receives raises `must_attend` first: either this thread sees that, or the
 // other one sees the marks.
 inline bool may_lend()
 {
-    if (many)
+    if (several_threads)
         std::atomic_thread_fence(std::memory_order_seq_cst);
-    return !attention;
+    return !must_attend;
 }
 
 // Creates a request's record; returns the handle of a record.

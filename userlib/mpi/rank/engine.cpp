@@ -25,12 +25,12 @@ using capsule::call;
 namespace rank {
 
 __thread int depth __attribute__((tls_model("initial-exec"))); // see threads.cpp
-volatile bool attention;
-unsigned long calls;
+volatile bool must_attend;
+unsigned long mpi_calls;
 Fruitless<MPI_Request> fruitless_tests;
 Fruitless<long> fruitless_probes;
-bool on;
-bool many;
+bool engine_counts;
+bool several_threads;
 std::atomic<int> running{0};
 std::atomic<int> copies_under_way{0};
 Engine *engine;
@@ -75,7 +75,7 @@ void hinder(const char *what)
 
 int uncounted(int result, const MPI_Comm *place, const char *function)
 {
-    if (on && result == MPI_SUCCESS && place != nullptr && *place != nullptr &&
+    if (engine_counts && result == MPI_SUCCESS && place != nullptr && *place != nullptr &&
         object_of(*place) != null_object(Kind::Comm))
         hinder(function);
     return result;
@@ -85,7 +85,7 @@ Engine::Engine(const Hooks &hooks, bookmark::WorldRank self, uint32_t ranks)
     : hooks_(hooks), self_(self),
       rank_({.self = self,
              .ranks = ranks,
-             .threads = many ? bookmark::Threads::many : bookmark::Threads::one,
+             .threads = several_threads ? bookmark::Threads::many : bookmark::Threads::one,
              .memory = &memory()},
             *hooks.channel, mpi_)
 {
@@ -99,7 +99,7 @@ bool Engine::try_lock()
 {
     if (memory().busy() || capsule::is_keeping())
         return false; // this may be a signal handler that interrupted one of them
-    if (many) {
+    if (several_threads) {
         uint32_t expected = free;
         return busy_.compare_exchange_strong(expected, held, std::memory_order_acquire);
     }
@@ -112,7 +112,7 @@ bool Engine::try_lock()
 
 void Engine::lock()
 {
-    if (!many) {
+    if (!several_threads) {
         busy_.store(held, std::memory_order_relaxed);
         std::atomic_signal_fence(std::memory_order_seq_cst);
         return;
@@ -127,7 +127,7 @@ void Engine::lock()
 void Engine::give_back()
 {
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!many)
+    if (!several_threads)
         busy_.store(free, std::memory_order_relaxed);
     else if (busy_.exchange(free, std::memory_order_release) == wanted)
         sys::call(SYS_futex, &busy_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
@@ -159,7 +159,7 @@ void Engine::hear()
     mail_ = false;
     const bool heard = lost_ || hooks_.channel->receive(rank_);
     if (rank_.pending())
-        attention = true; // stand_still() may have found nothing just before and cleared it
+        must_attend = true; // stand_still() may have found nothing just before and cleared it
     if (heard) {
         decline();
         return;
@@ -186,7 +186,7 @@ void Engine::decline()
 
 bool Engine::others_run() const
 {
-    return many && running > (depth > 0 ? 1 : 0);
+    return several_threads && running > (depth > 0 ? 1 : 0);
 }
 
 bool Engine::wants_to_stand()
@@ -199,7 +199,7 @@ bool Engine::wants_to_stand()
 void Engine::signalled()
 {
     const KeepErrno kept;
-    attention = true;
+    must_attend = true;
     mail_ = true;
     if (busy_ != free)
         return; // the lock's holder processes it
@@ -231,14 +231,14 @@ void Engine::stand_still()
     const bool serves = rank_.pending();
     if (serves && standing_.exchange(true)) {
         // A signal handler outside MPI came second: its thread is not counted as running.
-        if (many && depth > 0)
+        if (several_threads && depth > 0)
             park();
         return;
     }
     for (unsigned rounds = 0; serves && rank_.pending() && rank_.must_hold(); rounds++) {
         // A thread that enters MPI is counted first and checks this flag afterwards: either it is
         // counted here, or it stops.
-        attention = true;
+        must_attend = true;
         std::atomic_thread_fence(std::memory_order_seq_cst);
         if (!others_run())
             serve_once();
@@ -251,9 +251,9 @@ void Engine::stand_still()
         // Under the lock no other thread can begin a checkpoint between the check and the reset.
         const Busy busy(*this);
         if (!rank_.pending() && !mail_)
-            attention = false;
+            must_attend = false;
     }
-    if (serves && many) {
+    if (serves && several_threads) {
         released_++;
         sys::call(SYS_futex, &released_, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
     }
@@ -338,7 +338,7 @@ void Engine::park()
 void Engine::let_serve()
 {
     attend();
-    if (many && standing_)
+    if (several_threads && standing_)
         park();
 }
 
@@ -354,7 +354,7 @@ namespace {
 
 void hear_of_it()
 {
-    if (on)
+    if (engine_counts)
         engine->signalled();
 }
 
@@ -409,8 +409,8 @@ void begin(const Hooks &hooks)
     call(stock.Comm_rank, world, &self);
     call(stock.Comm_size, world, &ranks);
     call(stock.Query_thread, &level);
-    many = level >= MPI_THREAD_SERIALIZED;
-    if (many)
+    several_threads = level >= MPI_THREAD_SERIALIZED;
+    if (several_threads)
         running = 1; // this one, which is in MPI_Init
 
     constexpr bookmark::CommId world_id = 1;
@@ -427,14 +427,14 @@ void begin(const Hooks &hooks)
     add(object_of(MPI_COMM_SELF),
         engine->rank().made(bookmark::derive_comm_id(self_id, me, me), 1, {&me, 1}, 1));
 
-    on = true;
+    engine_counts = true;
     engine->listen();
 }
 
 void end()
 {
-    on = false;
-    attention = false;
+    engine_counts = false;
+    must_attend = false;
     engine->close();
     engine->report();
 }
@@ -443,7 +443,7 @@ void end()
 
 void Inside::left_late()
 {
-    while (rank::on && rank::engine->wants_to_stand())
+    while (rank::engine_counts && rank::engine->wants_to_stand())
         const Inside again; // stops here
 }
 

@@ -4,7 +4,7 @@
 // It counts what the wrappers send and receive, keeps the clocks of collectives, receives messages
 // from the tree on a signal, and stops the program where the exchange requires it.
 //
-//     begin(hooks);                 // after MPI_Init; from here on `on` is true
+//     begin(hooks);                 // after MPI_Init; from here on `engine_counts` is true
 //     ...
 //     {                             // a wrapper (inside.hpp may stop it before and after)
 //         Sent sent(comm, dest, count, type);
@@ -107,7 +107,7 @@ void end();
 class Guard
 {
   public:
-    Guard() : held_(many)
+    Guard() : held_(several_threads)
     {
         if (held_)
             new (place_) Engine::Busy(*engine);
@@ -179,7 +179,7 @@ class Collective
     template <class Handle>
     explicit Collective(Handle handle)
     {
-        if (on)
+        if (engine_counts)
             enter(counted(handle));
     }
     ~Collective()
@@ -266,7 +266,7 @@ template <class Make, class... Needed>
 int Collective::described(int result, MPI_Request *place, MPI_Comm comm, const Make &make,
                           Needed... needed)
 {
-    if (!on || result != MPI_SUCCESS || is_null(*place))
+    if (!engine_counts || result != MPI_SUCCESS || is_null(*place))
         return over(result);
     auto *maker = new (maker_memory(sizeof(MakerBy<Make>))) MakerBy<Make>(make);
     maker->parent = comm_;
@@ -283,13 +283,13 @@ template <class Handle>
 uint64_t started(Handle handle)
 {
     const Heard from_here;
-    return on ? start(counted(handle)) : 0;
+    return engine_counts ? start(counted(handle)) : 0;
 }
 // Checks the result of the library's call that follows started().
 inline int begun(int result, MPI_Comm comm)
 {
     const int error = Heard::since(result);
-    if (__builtin_expect(error != MPI_SUCCESS, 0) && on && counted(comm) != nullptr)
+    if (__builtin_expect(error != MPI_SUCCESS, 0) && engine_counts && counted(comm) != nullptr)
         failed(*counted(comm), error);
     return result;
 }
@@ -299,7 +299,7 @@ inline int begun(int result, MPI_Comm comm)
 int track(int result, MPI_Request *place, Use use, const Object *queue);
 inline int tracked(int result, MPI_Request *place, Use use = Use::other, MPI_File queue = nullptr)
 {
-    return on && place != nullptr ? track(result, place, use, object_of(queue)) : result;
+    return engine_counts && place != nullptr ? track(result, place, use, object_of(queue)) : result;
 }
 
 // Tracks a persistent request that is the library's, as its communicator is not counted. Returns

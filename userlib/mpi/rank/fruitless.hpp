@@ -31,7 +31,7 @@ class Fruitless
   public:
     bool are_so_again(int count, const Word *words)
     {
-        if (!are_these(count, words) || attention)
+        if (!are_these(count, words) || must_attend)
             return false;
         if (unseen_ > 0) {
             unseen_--;
@@ -47,7 +47,7 @@ class Fruitless
     // Records that this call has asked the library for these in vain.
     void were(int count, const Word *words)
     {
-        if (many || count < 1 || count > few)
+        if (several_threads || count < 1 || count > few)
             return;
         call_++; // this call's number, if no other call came between
         if (!are_these(count, words)) {
@@ -55,7 +55,7 @@ class Fruitless
             count_ = count;
             std::copy_n(words, count, words_);
         }
-        call_ = calls;
+        call_ = mpi_calls;
         patience_ = 0;
         unseen_ = 0;
         if (times_ < short_wait) { // reading the clock would only lengthen it
@@ -73,7 +73,7 @@ class Fruitless
   private:
     bool are_these(int count, const Word *words) const
     {
-        return calls == call_ && count == count_ && std::equal(words, words + count, words_);
+        return mpi_calls == call_ && count == count_ && std::equal(words, words + count, words_);
     }
 
     static constexpr int few = 8;
@@ -82,7 +82,7 @@ class Fruitless
     int count_ = 0;
     int times_ = 0;
     int unseen_ = 0;         // tests that need not look at the clock
-    unsigned long call_ = 0; // number (in `calls`) of the call that asked last
+    unsigned long call_ = 0; // number (in `mpi_calls`) of the call that asked last
     unsigned long long since_ = 0, asked_ = 0, patience_ = 0;
     Word words_[few] = {};
 };

@@ -30,16 +30,17 @@ extern __thread int depth __attribute__((tls_model("initial-exec"), visibility("
 
 // Messages have come from the tree, or a checkpoint is under way. Loops inside the capsule end
 // when this is set.
-extern volatile bool attention __attribute__((visibility("hidden")));
+extern volatile bool must_attend __attribute__((visibility("hidden")));
 
-// `on`: an engine counts this job's messages. `many`: several program threads may call MPI.
-extern bool on __attribute__((visibility("hidden")));
-extern bool many __attribute__((visibility("hidden")));
+// `engine_counts`: an engine counts this job's messages. `several_threads`: several program threads
+// may call MPI.
+extern bool engine_counts __attribute__((visibility("hidden")));
+extern bool several_threads __attribute__((visibility("hidden")));
 
-// Number of MPI calls so far, to recognize consecutive calls; not exact with `many`.
-extern unsigned long calls __attribute__((visibility("hidden")));
+// Number of MPI calls so far, to recognize consecutive calls; not exact with `several_threads`.
+extern unsigned long mpi_calls __attribute__((visibility("hidden")));
 
-// With `many`: threads that are inside an MPI function and have not stopped.
+// With `several_threads`: threads that are inside an MPI function and have not stopped.
 extern std::atomic<int> running __attribute__((visibility("hidden")));
 
 void stand_still(); // only while an engine is on, and at depth 1
@@ -52,24 +53,24 @@ class Inside
     Inside()
     {
         // Count first: an uncounted thread could be restored after ready() and before the call.
-        if (rank::depth++ == 0 && rank::many)
+        if (rank::depth++ == 0 && rank::several_threads)
             rank::running++;
         std::atomic_signal_fence(std::memory_order_seq_cst);
-        rank::calls++;
+        rank::mpi_calls++;
         ready();
-        if (__builtin_expect(rank::attention, 0) && rank::depth == 1)
+        if (__builtin_expect(rank::must_attend, 0) && rank::depth == 1)
             rank::stand_still();
     }
     ~Inside()
     {
-        if (__builtin_expect(rank::attention, 0) && rank::depth == 1)
+        if (__builtin_expect(rank::must_attend, 0) && rank::depth == 1)
             rank::stand_still();
-        if (rank::depth == 1 && rank::many)
+        if (rank::depth == 1 && rank::several_threads)
             rank::running--;
         rank::depth = rank::depth - 1;
         // A signal that arrived just now found this thread still inside.
         std::atomic_signal_fence(std::memory_order_seq_cst);
-        if (__builtin_expect(rank::attention, 0) && rank::depth == 0)
+        if (__builtin_expect(rank::must_attend, 0) && rank::depth == 0)
             left_late();
     }
     Inside(const Inside &) = delete;

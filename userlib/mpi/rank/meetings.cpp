@@ -96,7 +96,7 @@ bookmark::CommId meet(const WorldRanks &members, int tag)
         PMPI_Recv(&id, 1, MPI_UNSIGNED_LONG, first, tag, meeting_place, MPI_STATUS_IGNORE);
         return id;
     }
-    if (on)
+    if (engine_counts)
         id = bookmark::derive_comm_id(counted(MPI_COMM_WORLD)->id(), ++meetings,
                                       of_meetings | static_cast<uint64_t>(first));
     for (const int other : members) {

@@ -43,7 +43,7 @@ int begin_send(IsendFunction begin, const void *buf, int count, MPI_Datatype typ
 int send(SendFunction blocking, IsendFunction begin, const void *buf, int count, MPI_Datatype type,
          int dest, int tag, MPI_Comm comm)
 {
-    if (many) {
+    if (several_threads) {
         MPI_Request request = nullptr;
         const int result = begin_send(begin, buf, count, type, dest, tag, comm, &request);
         return request != nullptr ? Wait(&request, MPI_STATUS_IGNORE) : result;
@@ -144,7 +144,8 @@ int Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm 
         return call(stock.Recv, buf, count, mpi::real_of(type), source, tag, mpi::real_of(comm),
                     status);
     bookmark::Comm &counters = *counted(comm);
-    if (many || attention || !counters.drained.empty() || has_special_handler(object_of(comm))) {
+    if (several_threads || must_attend || !counters.drained.empty() ||
+        has_special_handler(object_of(comm))) {
         MPI_Request request = nullptr;
         const int result = begin_receive(buf, count, type, source, tag, comm, true, &request);
         return request != nullptr ? Wait(&request, status) : result;

@@ -31,7 +31,7 @@ class Natives
         : count_(count > 0 && requests != nullptr ? static_cast<size_t>(count) : 0),
           requests_(requests)
     {
-        if (attention || !lend_all())
+        if (must_attend || !lend_all())
             return;
         if (count_ > few) {
             bytes_ = count_ * (sizeof(MPI_Request) + sizeof(MPI_Status) + sizeof(int));
@@ -92,7 +92,7 @@ class Natives
   private:
     bool lend_all()
     {
-        for (size_t i = 0; i < count_ && many; i++) {
+        for (size_t i = 0; i < count_ && several_threads; i++) {
             if (Request *r = request_of(requests_[i]))
                 mark_lent(*r);
         }
@@ -108,7 +108,7 @@ class Natives
     // Handles of complete requests are null by now, or already given back (persistent ones).
     void give_all_back()
     {
-        for (size_t i = 0; i < count_ && many; i++) {
+        for (size_t i = 0; i < count_ && several_threads; i++) {
             if (Request *r = request_of(requests_[i]))
                 give_back(*r);
         }

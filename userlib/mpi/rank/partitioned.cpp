@@ -327,7 +327,7 @@ void prepare_partitioned()
     if (capsule::symbol("PMPI_Psend_init") == nullptr)
         return;
     make_companion(MPI_COMM_WORLD, &place);
-    if (!on)
+    if (!engine_counts)
         return;
     using Tags = std::vector<int, std::pmr::polymorphic_allocator<int>>;
     tags = new (memory().allocate(sizeof(Tags)))
@@ -336,7 +336,7 @@ void prepare_partitioned()
 
 bool counts_partitioned(MPI_Comm comm)
 {
-    return on && place != nullptr && counted(comm) != nullptr;
+    return engine_counts && place != nullptr && counted(comm) != nullptr;
 }
 
 int make_partitioned(bool sends, const void *buf, int partitions, MPI_Count count,
@@ -393,7 +393,7 @@ int ask_for_part(Request &r, int i, int *flag)
     *flag = poll(r) || has_arrived(p, static_cast<uint64_t>(i), size_of(r));
     if (*flag != 0)
         pause_over();
-    else if (attention)
+    else if (must_attend)
         pause_for(r);
     return MPI_SUCCESS;
 }
@@ -431,7 +431,7 @@ void pause_for_partitioned(Request &r)
 {
     const Partitioned &p = *r.partitioned;
     if (p.sends || p.peer < 0 || r.complete || !r.active) {
-        if (attention)
+        if (must_attend)
             engine->stand_still();
     } else {
         pause_for(*counted(place), p.peer);

@@ -43,7 +43,7 @@ spin::Probe wait_for_message(int source, int tag, MPI_Comm comm)
                          .status = {},
                          .flag = 0,
                          .error = MPI_SUCCESS};
-    if (!attention && counted(comm)->drained.empty())
+    if (!must_attend && counted(comm)->drained.empty())
         call(spin::probe, &probe);
     return probe;
 }
@@ -78,7 +78,7 @@ bool is_ours(MPI_Message message)
 
 int Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-    if (is_for_library(comm, source, tag) || (!attention && counted(comm)->drained.empty())) {
+    if (is_for_library(comm, source, tag) || (!must_attend && counted(comm)->drained.empty())) {
         *flag = 1;
         const int result = call(stock.Iprobe, source, tag, mpi::real_of(comm), flag, status);
         if (result == MPI_SUCCESS && *flag == 0)
@@ -90,7 +90,7 @@ int Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
     if (*flag != 0) {
         pause_over();
         tell(found, status);
-    } else if (attention) {
+    } else if (must_attend) {
         pause_for(*counted(comm), abi::peer(source));
     }
     return MPI_SUCCESS;
@@ -126,7 +126,7 @@ int Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
     *flag = look(*counted(comm), source, tag, found);
     if (*flag == 0) {
         drop_object(object_of_record(&found));
-        if (attention)
+        if (must_attend)
             pause_for(*counted(comm), abi::peer(source));
         return MPI_SUCCESS;
     }

@@ -10,7 +10,7 @@ namespace {
 
 bool ends(int flag, int error, bool once = false)
 {
-    return once || flag != 0 || error != MPI_SUCCESS || attention;
+    return once || flag != 0 || error != MPI_SUCCESS || must_attend;
 }
 
 // Of several threads waiting in the library itself, one polls and the others sleep. Here each one
@@ -20,7 +20,7 @@ class Polls
   public:
     void found_nothing()
     {
-        if (many && ++fruitless_ > few && running.load(std::memory_order_relaxed) > 1)
+        if (several_threads && ++fruitless_ > few && running.load(std::memory_order_relaxed) > 1)
             sys::call(SYS_sched_yield);
     }
 

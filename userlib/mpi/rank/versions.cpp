@@ -59,7 +59,7 @@ Version save_version()
     }
     Asking asking;
     for (unsigned rounds = 0;; rounds++) {
-        if (attention)
+        if (must_attend)
             engine->stand_still();
         const Version version = look_at(number);
         if (version != Version::open || engine->is_lost())

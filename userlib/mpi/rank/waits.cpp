@@ -166,7 +166,7 @@ int Wait(MPI_Request *request, MPI_Status *status)
     }
     mark_lent(*r);
     const bool is_special = asks_communicator(*r);
-    if (may_lend() && is_native(*r) && !(is_special && many)) {
+    if (may_lend() && is_native(*r) && !(is_special && several_threads)) {
         spin::One quick = {.request = real_place(*r), .status = {}, .flag = 0, .error = 0};
         const QuietWorld quiet(is_special);
         const Heard heard;
@@ -192,14 +192,14 @@ int Test(MPI_Request *request, int *flag, MPI_Status *status)
             test_natively(*r);
         give_back(*r);
         *flag = 0;
-        if (lent && !r->complete && !attention) {
+        if (lent && !r->complete && !must_attend) {
             fruitless_tests.were(1, request);
             return MPI_SUCCESS;
         }
     }
     *flag = r == nullptr || poll(*r);
     if (*flag == 0) {
-        if (attention)
+        if (must_attend)
             pause_for(*r);
         return MPI_SUCCESS;
     }
@@ -232,7 +232,7 @@ int Testall(int count, MPI_Request requests[], int *flag, MPI_Status *statuses)
             *flag = natives.wait.flag;
             if (*flag != 0 || natives.wait.error != MPI_SUCCESS)
                 return natively_all(natives, length(count), statuses);
-            if (!attention) {
+            if (!must_attend) {
                 fruitless_tests.were(count, requests);
                 return MPI_SUCCESS;
             }
@@ -240,7 +240,7 @@ int Testall(int count, MPI_Request requests[], int *flag, MPI_Status *statuses)
     }
     *flag = polled(length(count), requests) == length(count);
     if (*flag == 0) {
-        if (attention)
+        if (must_attend)
             pause_for_all(length(count), requests);
         return MPI_SUCCESS;
     }
@@ -280,7 +280,7 @@ int Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status
             *index = MPI_UNDEFINED;
             if (*flag != 0 || natives.wait.error != MPI_SUCCESS)
                 return natively_any(natives, index, status);
-            if (!attention) {
+            if (!must_attend) {
                 fruitless_tests.were(count, requests);
                 return MPI_SUCCESS;
             }
@@ -291,7 +291,7 @@ int Testany(int count, MPI_Request requests[], int *index, int *flag, MPI_Status
     *index = found < 0 ? MPI_UNDEFINED : found;
     *flag = found >= 0 || !any_active;
     if (*flag == 0) {
-        if (attention)
+        if (must_attend)
             pause_for_all(length(count), requests);
         return MPI_SUCCESS;
     }
@@ -330,7 +330,7 @@ int Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MP
         Natives natives(count, requests, true);
         if (natives.usable()) {
             call(spin::wait_some, &natives.wait);
-            if (natives.wait.flag != 0 || natives.wait.error != MPI_SUCCESS || !attention)
+            if (natives.wait.flag != 0 || natives.wait.error != MPI_SUCCESS || !must_attend)
                 return natively_some(natives, outcount, indices, statuses);
         }
     }
@@ -338,7 +338,7 @@ int Testsome(int count, MPI_Request requests[], int *outcount, int indices[], MP
     const int result = hand_over_some(length(count), requests, outcount, indices, statuses, active);
     if (*outcount != 0)
         pause_over();
-    else if (attention)
+    else if (must_attend)
         pause_for_all(length(count), requests);
     return result;
 }
@@ -356,7 +356,7 @@ int Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
     *flag = poll(*r);
     if (*flag != 0)
         set_status(status, r->status);
-    else if (attention)
+    else if (must_attend)
         pause_for(*r);
     return MPI_SUCCESS;
 }
@@ -397,7 +397,7 @@ int Cancel(MPI_Request *request)
         return call(stock.Cancel, real_place(*r));
     if (!r->active)
         return MPI_SUCCESS;
-    if (many && r->state == bookmark::Receive::State::posted)
+    if (several_threads && r->state == bookmark::Receive::State::posted)
         return cancel_in_library(*r);
     engine->receives().cancel(*r);
     return MPI_SUCCESS;

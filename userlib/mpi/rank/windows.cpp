@@ -117,13 +117,13 @@ void end_window(Window &window)
 
 void open_epoch()
 {
-    if (on)
+    if (engine_counts)
         engine->rank().collectives().open_epoch();
 }
 
 void close_epoch()
 {
-    if (on)
+    if (engine_counts)
         engine->rank().collectives().close_epoch();
 }
 

@@ -101,7 +101,7 @@ class Operation
     }
     ~Operation()
     {
-        if (__builtin_expect(many, 0) && window_ != nullptr)
+        if (__builtin_expect(several_threads, 0) && window_ != nullptr)
             touch(*window_, target_); // a concurrent flush sees the operation, or precedes this
     }
     Operation(const Operation &) = delete;
@@ -110,7 +110,7 @@ class Operation
     // Checks the library's result. A refused operation leaves nothing to be flushed.
     int over(int result)
     {
-        if (__builtin_expect(heard_.of(result) != MPI_SUCCESS, 0) && is_first_ && !many)
+        if (__builtin_expect(heard_.of(result) != MPI_SUCCESS, 0) && is_first_ && !several_threads)
             finished(*window_, target_);
         return result;
     }
@@ -125,7 +125,7 @@ class Operation
 class Ending
 {
   public:
-    explicit Ending(Window *window) : window_(many ? window : nullptr)
+    explicit Ending(Window *window) : window_(several_threads ? window : nullptr)
     {
         if (window_ != nullptr)
             begin(*window_);

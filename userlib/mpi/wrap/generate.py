@@ -12,7 +12,7 @@ A wrapper translates handles, crosses into the capsule once, and translates back
     int PMPI_Isend(const void *buf, ..., MPI_Comm comm, MPI_Request *request)
     {
         const Inside inside;
-        if (rank::on)
+        if (rank::engine_counts)
             return traffic::Isend(buf, ..., comm, request);
         Made real_request(request);
         return done(call(stock.Isend, buf, ..., real_of(comm), real_request.place()), real_request);
@@ -183,7 +183,7 @@ class Function:
         """What tells the rank engine of the call, before it."""
         if self.watched:
             names = ", ".join(p.name for p in self.parameters)
-            return ["if (rank::on)", f"    return traffic::{self.field()}({names});"]
+            return ["if (rank::engine_counts)", f"    return traffic::{self.field()}({names});"]
         if self.access:
             return ["rank::Operation operation(win, target_rank);"]
         if not self.collective:

@@ -95,7 +95,7 @@ void join_job()
     ranks = static_cast<uint32_t>(count);
     if (!join_test() && sys::own_variable("CRYO_JOB") == nullptr)
         return;
-    if (!on) {
+    if (!engine_counts) {
         if (tree().connect(environ, self, ranks) < 0)
             say_why(tree().why());
         else

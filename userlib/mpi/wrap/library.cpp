@@ -79,7 +79,7 @@ bool is_begun_for_sessions(int level)
 
 int finalize()
 {
-    const bool counted = rank::on;
+    const bool counted = rank::engine_counts;
     rank::Collective turn(MPI_COMM_WORLD);
     if (counted)
         rank::engine->mpi().end();

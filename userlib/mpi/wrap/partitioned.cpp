@@ -27,12 +27,13 @@ int init_by_library(const char *name, Buffer buf, int partitions, MPI_Count coun
     const int result = done(by_name(name, buf, partitions, count, real_of(type), peer, tag,
                                     real_of(comm), real_of(info), made.place()),
                             made);
-    return rank::on && request != nullptr ? rank::track_persistent(result, request) : result;
+    return rank::engine_counts && request != nullptr ? rank::track_persistent(result, request)
+                                                     : result;
 }
 
 rank::Request *partitioned_of(MPI_Request request)
 {
-    rank::Request *r = rank::on ? rank::request_of(request) : nullptr;
+    rank::Request *r = rank::engine_counts ? rank::request_of(request) : nullptr;
     return r != nullptr && r->use == rank::Use::partitioned ? r : nullptr;
 }
 

@@ -141,7 +141,7 @@ bool describe_handles(capsule::Refusal &why)
     described = true;
     if (!life.begun || life.finalized)
         return true;
-    if (!rank::on && live_requests() != 0)
+    if (!rank::engine_counts && live_requests() != 0)
         return refuse(why, "%zu MPI requests that are not complete, or persistent",
                       live_requests());
     if (rank::may_make_collectives_again(why) && describe_all(why))

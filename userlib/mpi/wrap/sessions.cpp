@@ -27,7 +27,7 @@ class InfoForInit
   public:
     explicit InfoForInit(MPI_Info info) : real_(real_of(info))
     {
-        if (!rank::on || rank::many || info == nullptr ||
+        if (!rank::engine_counts || rank::several_threads || info == nullptr ||
             object_of(info) == null_object(Kind::Info) ||
             call(stock.Info_dup, real_, &copy_) != MPI_SUCCESS)
             return;

@@ -10,7 +10,7 @@ using cryo::bookmark::Version;
 
 EXPORTED int cryo_mpi_ckpt()
 {
-    if (!rank::on)
+    if (!rank::engine_counts)
         return CKPT_NOT_COVERED;
     const Inside inside;
     switch (rank::save_version()) {
@@ -28,7 +28,7 @@ EXPORTED int cryo_mpi_ckpt()
 
 EXPORTED int cryo_global_ckpt()
 {
-    if (!rank::on)
+    if (!rank::engine_counts)
         return CKPT_NOT_COVERED;
     const Inside inside;
     rank::ask_for_checkpoint();
@@ -37,5 +37,5 @@ EXPORTED int cryo_global_ckpt()
 
 EXPORTED int cryo_ckpt_restarts()
 {
-    return rank::on ? static_cast<int>(rank::restarts()) : 0;
+    return rank::engine_counts ? static_cast<int>(rank::restarts()) : 0;
 }
