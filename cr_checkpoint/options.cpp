@@ -86,13 +86,13 @@ void add_replacement(CLI::App &app, Options &options)
            "Replace it, when the new one is complete (default)");
     app.add_flag(
            "--backup", options.backup,
-           "The same, and keep the old one as .~1~, .~2~, ...; --backup=N: only the newest N; "
+           "As --atomic, and keep the old one as .~1~, .~2~, ...; --backup=N: only the newest N; "
            "--backup=NAME: as NAME")
         ->each([&options](const std::string &text) { take_backup(options, text); })
         ->trigger_on_parse()
         ->group(group);
     policy("--clobber", Existing::replace, true,
-           "As --atomic; and write into what is no regular file");
+           "As --atomic, and write into a target that is no regular file");
     policy("--noclobber", Existing::refuse, false, "Refuse");
 }
 
@@ -156,9 +156,9 @@ void add_options(CLI::App &app, Options &options)
     cryo::cli::add_signal_options(app, options.capture.then_signal, "when the image is complete");
     app.add_flag("--nosync,!--sync", options.nosync, "Do not wait until the image is on the disk");
     app.add_flag("--rehearse", options.rehearse,
-                 "Bring the image back beside the program, in namespaces of its own, and compare, "
-                 "before it counts: what does not come back as it was is not kept, and the program "
-                 "gets no signal");
+                 "Test the image before it gets its name: restore it beside the program, in "
+                 "namespaces of its own, and compare. If they differ, the image is discarded, and "
+                 "the program gets no signal");
     cryo::cli::add_contents_options(app, options.capture.files);
     app.add_option(
            "--snapshot", options.snapshot,
@@ -182,16 +182,17 @@ void add_options(CLI::App &app, Options &options)
         ->type_name("SECONDS")
         ->transform(cryo::cli::above_zero());
     app.add_option("--stall", options.capture.stall_s,
-                   "How long the program stands still when this command does not get on, because "
-                   "the disk is slow or it is stopped, and how long an answer of the program is "
-                   "waited for")
+                   "How long the program stands still while this command makes no progress, "
+                   "because the disk is slow or the command is stopped, and how long the command "
+                   "waits for an answer of the program")
         ->type_name("SECONDS")
         ->transform(cryo::cli::above_zero())
         ->capture_default_str();
     options.capture.retry_s = 2;
-    app.add_option("--retry", options.capture.retry_s,
-                   "Where what is in the way may pass by itself, such as a connection that nobody "
-                   "has accepted yet, let the program go on and try again, for so long; 0: never")
+    app.add_option(
+           "--retry", options.capture.retry_s,
+           "If the obstacles may pass by themselves, such as a connection that nobody has accepted "
+           "yet, let the program go on and try again, for so many seconds; 0: never")
         ->type_name("SECONDS")
         ->transform(cryo::cli::zero_or_more())
         ->capture_default_str();

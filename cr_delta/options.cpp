@@ -75,8 +75,8 @@ class Parser
     {
         CLI::App *sub = app_.add_subcommand(name, what);
         sub->callback([this, verb] { o_.verb = verb; });
-        sub->add_flag("--json", o_.json, "Say the outcome in JSON, for programs");
-        sub->add_flag("-q,--quiet", o_.quiet, "Say nothing but errors");
+        sub->add_flag("--json", o_.json, "Print the result as JSON");
+        sub->add_flag("-q,--quiet", o_.quiet, "Print only errors");
         return sub;
     }
     CLI::Option *service(CLI::App *sub)
@@ -153,14 +153,14 @@ class Parser
     }
     void prune()
     {
-        auto *sub = command(Verb::prune, "prune", "Removes versions that are not wanted any more");
+        auto *sub = command(Verb::prune, "prune", "Removes versions that are no longer needed");
         service(sub)->required();
         sub->add_option("--keep", o_.keep, "How many of the newest versions stay")
             ->required()
             ->transform(cli::above_zero());
         sub->add_option("--every", o_.every, "Versions stay whose number is a multiple of this")
             ->transform(cli::above_zero());
-        sub->add_flag("-n,--dry-run", o_.dry_run, "Only say what would be removed");
+        sub->add_flag("-n,--dry-run", o_.dry_run, "Only print what would be removed");
     }
     void verify()
     {
@@ -178,7 +178,7 @@ class Parser
     }
     void make()
     {
-        auto *sub = command(Verb::make, "make", "Writes what FILE has other than its base");
+        auto *sub = command(Verb::make, "make", "Writes the differences between FILE and its base");
         sub->add_option("--signature", o_.signature, "Signature of the base")->required();
         arguments(sub, "FILE", "The file")->required()->expected(1);
         output(sub, "The delta")->required();

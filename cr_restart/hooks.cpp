@@ -79,13 +79,13 @@ int run(const std::string &command, const std::string &variable)
 std::vector<Hooks::Entry> Hooks::list()
 {
     return {
-        {"--run-on-success", &success_, "When the process lives"},
+        {"--run-on-success", &success_, "When the process is restored"},
         {"--run-on-fail-args", &args_, "On wrong usage of cr_restart"},
         {"--run-on-fail-temp", &temporary_,
-         "On a failure that may pass: an id or a resource is in use"},
+         "On a temporary failure: an id or a resource is in use"},
         {"--run-on-fail-env", &environment_,
-         "On a failure of what is around: files, privileges, the machine"},
-        {"--run-on-fail-perm", &permanent_, "On a failure that stays: the image itself"},
+         "On a failure of the environment: files, privileges, the machine"},
+        {"--run-on-fail-perm", &permanent_, "On a permanent failure: the image itself is at fault"},
         {"--run-on-failure", &any_, "On any failure that has no command of its own"},
     };
 }

@@ -28,21 +28,22 @@ void add_ids(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Ids";
     cryo::restore::RestartOptions &restart = options.request.options;
-    app.add_flag(
-           "--restore-pid,!--no-restore-pid", restart.restore_pid,
-           "Processes and threads have their saved ids, or new ones (default: the saved ones, "
-           "as with --pidns where they cannot be had otherwise)")
+    app.add_flag("--restore-pid,!--no-restore-pid", restart.restore_pid,
+                 "Processes and threads have their saved ids, or new ones (default: the saved "
+                 "ones, in a pid namespace as with --pidns where nothing else allows that)")
         ->each([&](const std::string &) { options.ids_chosen = true; })
         ->group(group);
     app.add_flag("--pidns", options.pidns,
-                 "They have them in a pid namespace of their own, where every id is free; no "
-                 "privilege is needed")
+                 "Processes have their saved ids in a pid namespace of their own, where every id "
+                 "is free; no privilege is needed")
         ->group(group);
     app.add_flag("--restore-pgid,!--no-restore-pgid", restart.restore_pgid,
                  "Process groups have their saved ids, or the first process is in that of "
                  "cr_restart (default)")
         ->group(group);
-    app.add_flag("--restore-sid,!--no-restore-sid", restart.restore_sid, "The same of sessions")
+    app.add_flag(
+           "--restore-sid,!--no-restore-sid", restart.restore_sid,
+           "Sessions have their saved ids, or the first process is in that of cr_restart (default)")
         ->group(group);
 }
 
@@ -59,7 +60,7 @@ void add_omission(CLI::App &app, Options &options)
 
 void add_hooks(CLI::App &app, Hooks &hooks)
 {
-    constexpr const char *group = "Commands for a shell that are run then";
+    constexpr const char *group = "Shell commands to run after the restart";
     for (const auto &[name, command, help] : hooks.list()) {
         app.add_option(name, *command, help)
             ->type_name("COMMAND")
@@ -100,22 +101,23 @@ void add_options(CLI::App &app, Options &options)
                    "An image that FILE is based on, if it does not lie beside it; may be repeated")
         ->allow_extra_args(false);
     app.add_option("--owner", options.owners,
-                   "The image may belong to this user, who is not you: what is in it will run as "
-                   "you; may be repeated")
+                   "Accept an image of this other user, whose program will run with your rights; "
+                   "may be repeated")
         ->type_name("USER")
         ->allow_extra_args(false);
     app.add_flag("--lazy,!--eager", options.request.options.lazy,
                  "Map memory from the image, unverified, to be ready at once; or read it all "
                  "(default)");
     app.add_flag("--rehearse", options.request.options.rehearse,
-                 "Bring them back in namespaces of their own, compare what is there with the "
-                 "image before any of it runs, and end it again");
+                 "Restore the processes in namespaces of their own, compare them with the image "
+                 "before any of them runs, and end them again");
     app.add_option("--heartbeat", options.heartbeat)->group(""); // used by cr_checkpoint
     app.add_option("--owner-teller", options.teller)->group(""); // likewise
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
-    app.add_option("--backend", options.backend,
-                   "Who restores: kmod (the kernel module), user (without it), auto (who made the "
-                   "image, or the best there is), criu, self, or a plug-in")
+    app.add_option(
+           "--backend", options.backend,
+           "The backend that restores: kmod (the kernel module), user (without it), auto (the one "
+           "that made the image, or the best one available), criu, self, or a plug-in")
         ->capture_default_str();
     cryo::keeper::add_options(app, options.keeping);
     options.talk.add_options(app);

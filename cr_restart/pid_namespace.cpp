@@ -102,7 +102,7 @@ struct Purpose {
 constexpr Purpose with_old_ids = {"--pidns", "the kernel module gives ids without them, "
                                              "--no-restore-pid does without"};
 constexpr Purpose without_privilege = {
-    "to choose ids takes a privilege here, so it was tried in a pid namespace",
+    "choosing ids needs a privilege here, so it was tried in a pid namespace",
     with_old_ids.without};
 constexpr Purpose for_rehearsal = {"--rehearse", "do without it"};
 
@@ -158,12 +158,14 @@ Error prepare(const std::optional<User> &mapped, const Purpose &purpose, bool re
         return refused(purpose, "mapping the user into the new user namespace",
                        "a security module may forbid it");
     if (mount("none", "/", nullptr, MS_REC | MS_SLAVE, nullptr) != 0)
-        return refused(purpose, "keeping its mounts apart", "a security module may forbid it");
+        return refused(purpose, "separating its mounts from those outside",
+                       "a security module may forbid it");
     if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0)
         return refused(purpose, "mounting a /proc of its own",
                        "a container whose /proc is partly hidden does not allow it");
     if (rehearse && !keep_apart())
-        return refused(purpose, "keeping a rehearsal apart", "a security module may forbid it");
+        return refused(purpose, "separating a rehearsal from the processes outside",
+                       "a security module may forbid it");
     if (mapped && mapped->uid != 0 && !keep_choosing_ids(mapped->bounding))
         return refused(purpose, "keeping the right to choose ids",
                        "the bounding set of capabilities lacks it");

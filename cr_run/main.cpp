@@ -138,14 +138,15 @@ static int run(int argc, char **argv)
     auto *is_mpi = app.add_flag("--mpi", mpi,
                                 "The program starts an MPI job (known by itself: mpirun, mpiexec, "
                                 "orterun, prterun, srun)");
-    app.add_flag("--no-mpi", no_mpi, "It does not: no daemon for ompi-checkpoint is started")
+    app.add_flag("--no-mpi", no_mpi,
+                 "The program starts no MPI job: no daemon for ompi-checkpoint is started")
         ->excludes(is_mpi);
     app.add_option("--signal", signal,
                    "The signal that Cryo uses inside the program (default: the last real-time one)")
         ->check(CLI::Range(SIGRTMIN, SIGRTMAX));
     std::string cpu = "native";
     app.add_option("--cpu", cpu,
-                   "Which CPU libraries choose their code for: this one (native), or any "
+                   "The CPU for which libraries choose their code: this one (native), or any "
                    "(baseline), so that the program can be restarted on an older one")
         ->check(CLI::IsMember({"native", "baseline"}));
     cryo::keeper::Settings keeping;

@@ -111,7 +111,7 @@ class Progress
                                       ? ""
                                       : fmt::format(" (node {})", message.value("node", ""))));
         if (options_.status || options_.verbose > 0)
-            cryo::print("    not there yet: {}\n", text);
+            cryo::print("    not stopped yet: {}\n", text);
         else
             show(fmt::format("waiting: {}", text));
     }
@@ -387,18 +387,19 @@ static int run(int argc, char **argv)
     Options options;
     app.add_option("PID", options.pid, "The process id of mpirun")
         ->transform(cryo::cli::above_zero());
-    app.add_option("--hnp-pid", options.hnp_pid, "The same, as an option")
+    app.add_option("--hnp-pid", options.hnp_pid, "The process id of mpirun, as an option")
         ->transform(cryo::cli::above_zero());
-    app.add_option("--hnp-jobid", options.hnp_jobid, "Accepted for old scripts; means nothing");
-    auto *after = app.add_option_group("after", "What happens to the job then");
-    after->add_flag("--term", options.terminate, "It is ended by SIGTERM to mpirun");
-    after->add_flag("--stop", options.stop, "Its ranks are stopped (SIGSTOP); --cont continues");
+    app.add_option("--hnp-jobid", options.hnp_jobid, "Accepted for old scripts; has no effect");
+    auto *after = app.add_option_group("after", "What happens to the job after the checkpoint");
+    after->add_flag("--term", options.terminate, "End the job by SIGTERM to mpirun");
+    after->add_flag("--stop", options.stop, "Stop the ranks (SIGSTOP); --cont continues");
     after->require_option(0, 1);
     app.add_flag("--cont", options.go_on, "Continue a job that --stop has stopped");
     app.add_flag("-w,--nowait", options.nowait, "Do not wait until the snapshot is there");
-    app.add_flag("-s,--status", options.status,
-                 "Tell the states, and which ranks are not there yet; follows a checkpoint that is "
-                 "under way");
+    app.add_flag(
+        "-s,--status", options.status,
+        "Print the states, and the ranks that have not stopped yet; follow a checkpoint that is "
+        "under way");
     app.add_flag("-l,--list", options.list, "List the snapshots that there are");
     app.add_option("--where", options.where,
                    "Directory for the snapshot, seen by all nodes (default: the job's, or else the "
@@ -436,7 +437,7 @@ static int run(int argc, char **argv)
     app.add_flag("--json", options.as_json, "One JSON object a line instead of text");
     int level = 0;
     app.add_option("-V", level, "Accepted for old scripts, as --verbose");
-    app.add_flag("-v,--verbose", options.verbose, "Tell more");
+    app.add_flag("-v,--verbose", options.verbose, "Print more");
     app.footer("-mca NAME VALUE is accepted; snapc_base_global_snapshot_dir is --where.");
     const cryo::legacy::Words words = cryo::legacy::normalise(
         argc, argv,

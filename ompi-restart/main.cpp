@@ -315,8 +315,8 @@ static int run(int argc, char **argv)
         "--where", options.where,
         "Directory in which references are looked for (default: see ompi-checkpoint --where)");
     app.add_option("--owner", options.owners,
-                   "The snapshot may belong to this user, who is not you: what is in it will run "
-                   "as you; may be repeated")
+                   "Accept a snapshot of this other user, whose programs will run with your "
+                   "rights; may be repeated")
         ->type_name("USER")
         ->allow_extra_args(false);
     app.add_option("--hostfile,--machinefile", options.hostfile, "Passed on to mpirun");
@@ -324,14 +324,14 @@ static int run(int argc, char **argv)
                    "The launcher (default: the one the job was started with)");
     app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
     app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
-    app.add_flag("-i,--info", options.info, "Tell what the snapshots hold; start nothing");
+    app.add_flag("-i,--info", options.info, "Show what the snapshots contain; start nothing");
     app.add_flag("-a,--apponly", options.apponly,
-                 "Write the file for mpirun --app, tell its name; start nothing");
-    app.add_flag("--showme", options.showme, "Tell the command line of mpirun; start nothing");
+                 "Write the file for mpirun --app and print its name; start nothing");
+    app.add_flag("--showme", options.showme, "Print the command line of mpirun; start nothing");
     app.add_flag("-p,--preload", options.preload,
                  "Accepted for old scripts; images are read where they are");
     app.add_flag("--json", options.as_json, "With --info: one JSON array");
-    app.add_flag("-v,--verbose", options.verbose, "Tell more");
+    app.add_flag("-v,--verbose", options.verbose, "Print more");
     cryo::keeper::add_options(app, options.keeping);
     app.footer("-mca NAME VALUE and -gmca NAME VALUE are passed on to mpirun;\n"
                "snapc_base_global_snapshot_dir is --where.");

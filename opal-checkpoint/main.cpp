@@ -91,11 +91,11 @@ static int run(int argc, char **argv)
     std::string name;
     std::string where = ".";
     app.add_option("PID", pid, "The process")->required()->transform(cryo::cli::above_zero());
-    app.add_flag("--term", terminate, "End it by SIGTERM then");
+    app.add_flag("--term", terminate, "End the process by SIGTERM when it is saved");
     app.add_option("-n,--name", name, "The snapshot's name (default: opal_snapshot_PID.ckpt)");
     app.add_option("-w,--where", where, "Directory for it")->capture_default_str();
     app.add_flag("-v,--verbose", verbose, "Accepted for old scripts");
-    app.add_flag("-q,--quiet", quiet, "Say nothing but errors");
+    app.add_flag("-q,--quiet", quiet, "Print only errors");
     const cryo::legacy::Words words =
         cryo::legacy::normalise(argc, argv, {"term", "name", "where", "verbose", "quiet", "help"});
     if (std::optional<int> done = cryo::cli::parse(app, words.words))

@@ -108,14 +108,15 @@ static int run(int argc, char **argv)
     app.add_option("-m,--metadata", metadata, "Name of the metadata file")->capture_default_str();
     app.add_option("-r,--reference", reference,
                    "The rank's snapshot (default: the one of the rank that the launcher names)");
-    app.add_option("--owner", owners, "It may belong to this user, who is not you; may be repeated")
+    app.add_option("--owner", owners, "Accept a snapshot of this other user; may be repeated")
         ->type_name("USER")
         ->allow_extra_args(false);
-    app.add_option("-c,--cache", cache, "Accepted for old scripts; means nothing");
-    app.add_flag("-d,--decompress", decompress, "Accepted for old scripts; images know themselves");
+    app.add_option("-c,--cache", cache, "Accepted for old scripts; has no effect");
+    app.add_flag("-d,--decompress", decompress,
+                 "Accepted for old scripts; an image itself tells how it is compressed");
     app.add_flag("-p,--preload", preload,
                  "Accepted for old scripts; images are read where they are");
-    app.add_flag("-v,--verbose", verbose, "Tell the phases");
+    app.add_flag("-v,--verbose", verbose, "Print the phases");
     const cryo::legacy::Words words = cryo::legacy::normalise(
         argc, argv,
         {"location", "metadata", "reference", "cache", "decompress", "preload", "verbose", "help"});

@@ -24,9 +24,10 @@ void add_file_options(CLI::App &app, capture::FileOptions &files)
                files.refuse_pipes = what == "refuse";
                files.close_fifos = what == "close";
            },
-           "One pipe to outside becomes each of cr_restart's standard descriptors. More come back "
-           "as closed at the other end; a FIFO does with close, and is refused by default; refuse: "
-           "none does, the program is not saved")
+           "One pipe to a process outside becomes each of cr_restart's standard descriptors. "
+           "Further pipes come back as closed at the other end; further FIFOs are refused, or with "
+           "close come back as closed, too; with refuse the program is not saved if it has further "
+           "ones")
         ->check(CLI::IsMember({"refuse", "close"}))
         ->group(group);
     app.add_flag("--save-files", files.save_files,

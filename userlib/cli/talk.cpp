@@ -14,16 +14,16 @@ Talk::Talk(std::string command) : command_(std::move(command)), begun_(now_ns())
 void Talk::add_options(CLI::App &app)
 {
     constexpr const char *group = "Messages";
-    app.add_flag("-v,--verbose", verbose_, "Tell the phases, with their times")->group(group);
-    app.add_flag("-q,--quiet", quiet_, "Say nothing but errors and warnings")->group(group);
-    app.add_flag("--json", json_, "Say the result, or the error, as one line of JSON")
+    app.add_flag("-v,--verbose", verbose_, "Print the phases, with their times")->group(group);
+    app.add_flag("-q,--quiet", quiet_, "Print only errors and warnings")->group(group);
+    app.add_flag("--json", json_, "Print the result, or the error, as one line of JSON")
         ->group(group);
     const struct {
         const char *name;
         Messages messages;
         const char *help;
     } table[] = {
-        {"--kmsg-none", Messages::none, "Of an error its first line; no warnings"},
+        {"--kmsg-none", Messages::none, "Only the first line of an error, and no warnings"},
         {"--kmsg-error", Messages::errors, "Errors and warnings (default)"},
         {"--kmsg-warning", Messages::all, "Also remarks, such as which backend works and why"},
     };

@@ -95,11 +95,11 @@ Result<double> duration(const std::string &text)
 void add_options(CLI::App &app, Settings &settings)
 {
     constexpr const char *group = "Automatic checkpoints";
-    auto *interval =
-        app.add_option("--interval", settings.interval,
-                       "Save the program every so often: 60s, 5m, 1h, or auto (what costs least)")
-            ->type_name("TIME")
-            ->group(group);
+    auto *interval = app.add_option("--interval", settings.interval,
+                                    "Save the program at this interval: 60s, 5m, 1h, or auto (the "
+                                    "interval that costs least)")
+                         ->type_name("TIME")
+                         ->group(group);
     const auto add = [&](const char *name, auto &value, const char *help) {
         return app.add_option(name, value, help)->group(group)->needs(interval);
     };
@@ -120,7 +120,7 @@ void add_options(CLI::App &app, Settings &settings)
             "PERCENT"))
         ->check(CLI::Range(0.001, 100.0));
     add("--failure-interval", settings.failure_interval,
-        "How long the machine runs between failures, until that is known better (1d)")
+        "The expected time between failures of the machine, until Cryo has measured it (1d)")
         ->transform(as_seconds());
     add("--before-deadline", settings.before,
         "Make the last one in time before this: the time that is left, @SECONDS since 1970, or "
@@ -129,7 +129,7 @@ void add_options(CLI::App &app, Settings &settings)
     auto *second = add("--second", settings.second,
                        "Copy the images to this directory while the program goes on")
                        ->type_name("DIRECTORY");
-    add("--bandwidth", settings.bandwidth, "So many bytes a second at most, as 100M")
+    add("--bandwidth", settings.bandwidth, "At most this many bytes a second, such as 100M")
         ->transform(CLI::AsSizeValue(false))
         ->needs(second);
 }

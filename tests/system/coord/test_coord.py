@@ -261,7 +261,7 @@ class Refused(jobs.Case):
         deaf = job.status()["ranks"][1]
         os.kill(deaf, signal.SIGSTOP)
         done = self.tool("ompi-checkpoint", "--status", "--time", "3", job.pid, code=110)
-        self.assertRegex(done.stdout, r"not there yet: rank \d: .*\(node ")
+        self.assertRegex(done.stdout, r"not stopped yet: rank \d: .*\(node ")
         self.assertIn("not all ranks could stop within 3 s", done.stderr)
         os.kill(deaf, signal.SIGCONT)
         self.check_result(job.end(), 2, 4000)
