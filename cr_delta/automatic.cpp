@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What works with a service directory: add, restore, merge, prune.
+// The subcommands that use a service directory: add, restore, merge, prune.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What works with plain files that the caller names: sign, make, apply.
+// The subcommands that use plain files named by the caller: sign, make, apply.
 #include <filesystem>
 
 #include "base/print.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What cr_delta does, one function for each subcommand. Each prints its outcome to standard output
-// and returns what went wrong.
+// The subcommands of cr_delta, one function for each. Each prints its result to standard output and
+// returns what went wrong.
 //
 //     Result<void> done = add(options);
 #pragma once
@@ -26,7 +26,7 @@ Result<void> apply(const Options &options);   // controlled.cpp
 Result<void> list(const Options &options);    // show.cpp
 Result<void> verify(const Options &options);  // verify.cpp
 
-// What a version is, in words: "delta on version 1, 12 of 2048 blocks".
+// Describes a version in words: "delta on version 1, 12 of 2048 blocks".
 std::string words_of(const Entry &entry);
 Json json_of(const Entry &entry);
 Json json_of(const About &about);

@@ -125,7 +125,7 @@ class Summary
         line("id", about_.header.id.hex());
     }
 
-    // What another checkpointer, or the program itself, has written.
+    // Files that another checkpointer, or the program itself, has written.
     void attached() const
     {
         auto foreign = about_.one<Foreign>();

@@ -303,8 +303,9 @@ int Command::run(Inside &inside)
 
 } // namespace
 
-// What is opened first must not be taken for a standard descriptor that the caller has closed: the
-// program would get it. Kept over execve, for the first process of a pid namespace.
+// The first descriptor that is opened must not get the number of a standard descriptor that the
+// caller has closed: the program would get it. Kept over execve, for the first process of a pid
+// namespace.
 static bool fill_standard_descriptors()
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

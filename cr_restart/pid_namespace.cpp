@@ -94,7 +94,7 @@ bool keep_choosing_ids(uint64_t bounding)
            prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_CHECKPOINT_RESTORE, 0, 0) == 0;
 }
 
-// What is asked for, and how to do without it.
+// The option that is requested, and the advice for doing without it.
 struct Purpose {
     const char *option, *without;
 };

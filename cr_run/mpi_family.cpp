@@ -89,7 +89,7 @@ std::string text_of_script(const std::string &path)
     return text;
 }
 
-// What a shell may execute of a text, roughly: what stands between blanks, quotes and operators.
+// Roughly the words of a text that a shell may execute: those between blanks, quotes and operators.
 void add_words_of(const std::string &text, std::vector<std::string> &words)
 {
     std::istringstream lines(text);

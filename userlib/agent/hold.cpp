@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a thread does between the image and its return to the program: it runs hooks, and may be
-// held until all callbacks have ended.
+// The part of a thread's handler between the image and its return to the program: it runs hooks,
+// and may be held until all callbacks have ended.
 #include "agent/callbacks.hpp"
 
 #include <cerrno>

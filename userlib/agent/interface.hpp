@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libcr.so.0 asks of the agent. There is one agent in a process: libcr_run.so (or
+// The interface of the agent for libcr.so.0. There is one agent in a process: libcr_run.so (or
 // libcr_omit.so) when one of them is preloaded, else the copy inside libcr.so.0. The preloaded ones
 // export this table under its name, libcr.so.0 refers to it weakly and falls back on its own:
 //

@@ -19,8 +19,8 @@ char library[4096];
 char signal_variable[32];
 bool has_moved; // the signal is no longer the one that cr_run chose
 
-// What cr_checkpoint notes in the image. The choice of a CPU is worth nothing without the settings
-// of the C library that make it so: both are passed on, or none.
+// The environment that cr_checkpoint records in the image. The choice of a CPU is worth nothing
+// without the settings of the C library that make it so: both are passed on, or none.
 struct Note {
     const char *name;
     char text[4096];

@@ -246,7 +246,7 @@ CRYO_INTERPOSED ssize_t sendmsg(int fd, const msghdr *message, int flags)
     const auto first = [=] { return limited(sends, real.sendmsg, fd, message, flags); };
     if (!sends_whole(flags))
         return first();
-    // What else the message brings (descriptors) has gone with its first byte.
+    // The rest of the message (descriptors) was delivered with its first byte.
     return whole_parts(fd, message, first, [=](ssize_t done) {
         return rest_of_parts(message->msg_iov, message->msg_iovlen, done,
                              [=](const void *from, size_t size) {

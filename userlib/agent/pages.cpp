@@ -52,7 +52,7 @@ void keep_only(const Channel &channel)
     }
 }
 
-// What the checkpointer says about the pages that it requests.
+// The checkpointer's instructions for the pages that it requests.
 struct Wish {
     bool zeros_for_missing; // beyond the end of their file
     int protection;         // of the mapping; −1: unknown

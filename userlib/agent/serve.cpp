@@ -324,8 +324,8 @@ struct Server {
     }
 };
 
-// What a checkpointer may ask for on its connection. Prepare comes before (round.cpp); what is
-// asked of those that serve pages is in pages.cpp.
+// The requests that a checkpointer may send on its connection. Prepare comes before (round.cpp);
+// what is asked of those that serve pages is in pages.cpp.
 using Served = Requests<StopRequest, ThreadsRequest, ProcessRequest, ActionsRequest, TimerRequest,
                         OwnRequest, ForkRequest, ServeRequest, StageRequest, DescriptorsRequest,
                         TerminalRequest, LodgerRequest, WatchesRequest, IpcRequest, QueueRequest,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel will do to System V semaphores when this process ends (SEM_UNDO). The kernel does
-// not report it, and others affect it (SETVAL clears it), so it cannot be tracked. But the kernel
-// keeps the amount within 16 bits, and fails an operation that would exceed them with ERANGE.
-// Operations of one semop(2) happen together or not at all, so trial operations in front of one
-// that can never succeed show how far the amount can be moved. Nothing is changed, and no waiter is
-// woken.
+// Finds the changes that the kernel will make to System V semaphores when this process ends
+// (SEM_UNDO). The kernel does not report it, and others affect it (SETVAL clears it), so it cannot
+// be tracked. But the kernel keeps the amount within 16 bits, and fails an operation that would
+// exceed them with ERANGE. Operations of one semop(2) happen together or not at all, so trial
+// operations in front of one that can never succeed show how far the amount can be moved. Nothing
+// is changed, and no waiter is woken.
 #include "agent/agent.hpp"
 #include "sys/raw.hpp"
 

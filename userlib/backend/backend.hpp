@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A backend saves one process and restores it. It consists of five functions (the interface of
-// STFT's single-process checkpointers) and a name; callers know of nothing else.
+// STFT's single-process checkpointers) and a name; callers need nothing else.
 //
 //     Result<std::unique_ptr<Backend>> backend = choose("auto", Purpose::checkpoint, say);
 //     (*backend)->set_filename("context.412");

@@ -10,7 +10,7 @@ namespace cryo::backend {
 
 Result<std::unique_ptr<Backend>> make_criu();
 
-// For advice if Cryo cannot enter a process: true if criu could be used here.
+// True if criu could be used here; for the advice in an error when Cryo cannot enter a process.
 bool criu_would_work();
 
 } // namespace cryo::backend

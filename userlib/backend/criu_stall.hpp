@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A criu that waits for ever: before 3.19 it may miss that a process of a restore has failed, and
-// wait for it. Its log has an error then, and neither it nor what it has begun does anything.
+// Recognises a criu that waits for ever: before release 3.19 criu may miss that a process of a
+// restore has failed, and wait for it. Then its log has an error, and neither criu nor its children
+// do anything.
 //
 //     CriuStall stall(criu, root, log);
 //     while (!has_ended(criu) && log_has_error())

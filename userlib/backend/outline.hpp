@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be learned about a process from outside, without stopping it: its identity, its
-// arguments and its directory. Enough to recognise it, and to start the same program anew.
+// Describes a process from outside, without stopping it: its identity, its arguments and its
+// directory. This is enough to recognise the process, and to start the same program anew.
 //
 //     Result<Outline> outline = Outline::of(412);
 //     outline->write(writer, "criu", "stop", stopped_ns);

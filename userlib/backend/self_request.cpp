@@ -188,7 +188,7 @@ void SelfRequest::accept()
     }
 }
 
-// What is said where the deadline has ended the wait.
+// The error to report when the deadline has ended the wait.
 Error SelfRequest::early(const Error &error) const
 {
     if (error.code() != ETIME || listener_ || listens_at_.empty())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AddressSanitizer as a shared library (libasan.so of GCC, libclang_rt.asan*.so of Clang) ends a
-// program in which another library comes first, as one that is preloaded does. Cryo's may: what it
-// stands in front of, it passes on to the next library that has such a function.
+// program in which another library is loaded first, as a preloaded one is. Cryo's library may be
+// loaded first: each of its functions calls the next library's function of the same name.
 //
 //     if (is_asan("libasan.so.8")) ... // it needs asan_unordered in ASAN_OPTIONS
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The whole of a file as text. An input stream would throw if a read fails in its buffer, or would
+// Reads a whole file as text. A std::ifstream would throw if a read fails in its buffer, or would
 // report an unreadable file as empty.
 //
 //     Result<std::string> stat = contents("/proc/412/stat");

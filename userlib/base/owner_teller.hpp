@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whose a file is, where one's own user namespace hides that: a process that stays outside of the
-// namespace tells.
+// Finds the owner of a file where the caller's user namespace hides it: a process that stays
+// outside of the namespace answers.
 //
 //     Result<Fd> teller = start_owner_teller();                // before the namespace is entered
 //     std::optional<uid_t> owner = ask_owner(teller->get(), file);

@@ -21,7 +21,7 @@
 
 namespace cryo {
 
-// What an image calls an owner of whom nothing is known.
+// The owner that an image names where the true one is unknown.
 constexpr uid_t unknown_owner = sys::usual_overflow_uid;
 // Whether an owner is called so, or as this kernel calls each one that a user namespace does not
 // show, unless somebody outside tells.

@@ -176,7 +176,7 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &memb
     return writer;
 }
 
-// What fork does not freeze goes into the image of the first member at once.
+// Memory that fork does not freeze goes into the image of the first member at once.
 bool Checkpoint::has_unfrozen() const
 {
     return common_.files.has_contents() || common_.ipc.has_contents() ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all commands have in common: parse options (CLI11), answer --help and --version, report an
+// The parts that all commands share: parse options (CLI11), answer --help and --version, report an
 // error and turn it into an exit code by BLCR's rule: the low 8 bits of errno, 255 for wrong usage.
 //
 //     CLI::App app("Saves a process", "cr_checkpoint");
@@ -25,7 +25,8 @@ std::optional<int> parse(CLI::App &app, int argc, char **argv);
 // As above, for words that were rearranged before; without the command's name.
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 
-// What the usage line names after the options (help.hpp); called before parse() where there is any.
+// The operands that the usage line names after the options (help.hpp); called before parse() where
+// there are any.
 void use_help(CLI::App &app, const std::string &operands);
 
 // A line on standard error, or several (base/printable.hpp).

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process that a command's caller means. Its id may be another process's by the time that the
-// command runs: so a caller that has a handle of it (pidfd), as the keeper, passes that on as an
-// open descriptor. As long as the handle's process is alive, the id is no other's.
+// Makes sure that a command acts on the process that its caller means. By the time that the command
+// runs, the id may belong to another process. So a caller that has a pidfd, such as the keeper,
+// passes it on as an open descriptor. As long as the process of the pidfd is alive, no other
+// process has the id.
 //
 //     int handle = -1;                               // there is none
 //     cli::add_handle_option(app, handle);           // --pidfd, which help does not mention

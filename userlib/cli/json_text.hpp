@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What JSON cannot hold (printable.hpp): a name with such bytes replaced would be another one's.
+// Finds text that JSON cannot hold (printable.hpp): a name in which such bytes were replaced would
+// name something else.
 //
 //     if (const std::string *text = not_utf8(message))
 //         return Error(EILSEQ, *text + ": is not UTF-8");

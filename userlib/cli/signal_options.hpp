@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The signal that the processes get afterwards, as cr_checkpoint and cr_restart offer it: --run,
-// --stop, --term, --abort, --kill, --cont and -S NUMBER. Of several the last one counts.
+// The options of cr_checkpoint and cr_restart for the signal that the processes get afterwards:
+// --run, --stop, --term, --abort, --kill, --cont and -S NUMBER. Of several the last one counts.
 //
 //     int signal = 0;
 //     cli::add_signal_options(app, signal, "when it is saved");

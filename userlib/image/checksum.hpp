@@ -56,8 +56,8 @@ class Hasher
     std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// What a record's prefix carries: XXH3-64 of `covered` (the payload; for a segment only its head)
-// with XXH3-64 of the first 16 bytes of the prefix as its seed.
+// The checksum in a record's prefix: XXH3-64 of `covered` (the payload; for a segment only its
+// head) with XXH3-64 of the first 16 bytes of the prefix as its seed.
 uint64_t record_checksum(Bytes prefix_start, Bytes covered);
 
 } // namespace cryo::image

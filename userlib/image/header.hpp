@@ -60,7 +60,7 @@ struct Footer {
     Page seal(Hasher &covered);
     static Result<Footer> decode(Bytes page);
 
-    // What the checksum should be, for a footer page that was decoded.
+    // The expected checksum of a footer page that was decoded.
     static Digest expected_checksum(Hasher &covered, Bytes page);
 };
 

@@ -29,7 +29,7 @@ class IndexWriter
         next_.add_segment(record, packages, extents);
     }
     bool full() const { return next_.full(); }
-    // What the next part will hold.
+    // The contents of the next part.
     const IndexBuilder &next() const { return next_; }
 
     Result<void> write_part(OutputBuffer &out, Packer &packer);

@@ -40,9 +40,9 @@ class OutputBuffer
     // Writes the whole pages that are pending.
     Result<void> flush() { return write({}); }
 
-    // What the footer's checksum covers so far.
+    // The bytes that the footer's checksum covers so far.
     Hasher &covered() { return covered_; }
-    // What is in the page that the next byte belongs to.
+    // The bytes of the page that the next byte belongs to.
     Bytes begun_page() const
     {
         const size_t begun = offset() % kPageSize;

@@ -49,7 +49,7 @@ class SegmentMemory
     uint8_t *base_;
 };
 
-// What goes through the pipeline: metadata, then perhaps a segment.
+// One item of the pipeline: metadata, then perhaps a segment.
 struct Batch {
     std::vector<uint8_t> metadata = {}; // encoded records that come first
     std::unique_ptr<SegmentMemory> memory = {};

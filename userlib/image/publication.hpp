@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Publishes an image under its name so that the caller can still take it back, if it finds out
+// Publishes an image under its name so that the caller can still withdraw it, if it finds out
 // afterwards that the image is wrong.
 //
 //     // Called right before, when the image is complete and has a temporary name:

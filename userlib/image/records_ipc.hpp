@@ -57,7 +57,7 @@ struct Ipc {
     }
 };
 
-// What the kernel does to semaphores of a set when a process ends (SEM_UNDO).
+// The changes that the kernel makes to semaphores of a set when a process ends (SEM_UNDO).
 struct SemaphoreUndo {
     static constexpr RecordType type = RecordType::semaphore_undo;
     static constexpr uint16_t version = 1;

@@ -216,7 +216,7 @@ enum class RegisterLayout : uint32_t {
     x86_64_parked = 3,
 };
 
-// What becomes of a system call that the checkpoint interrupted.
+// How a system call that the checkpoint interrupted goes on.
 enum class SyscallRestart : uint32_t {
     none = 0,     // the thread was not in one, or it simply returns
     again = 1,    // run it again with the saved arguments

@@ -65,7 +65,7 @@ struct Socket {
     }
 };
 
-// What few sockets have. An older reader, which would leave it out, refuses the image.
+// Rare properties of sockets. An older reader, which would leave them out, refuses the image.
 struct SocketMore {
     static constexpr RecordType type = RecordType::socket_more;
     static constexpr uint16_t version = 2;

@@ -11,7 +11,7 @@
 
 namespace cryo::keeper {
 
-// What a checkpoint has cost.
+// The measured cost of a checkpoint.
 struct Cost {
     double lost = 0;  // of the program's time
     double total = 0; // until the image was on the disk

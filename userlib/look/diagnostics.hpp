@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernel's diagnostics of sockets (sock_diag): a request, and the sockets that it tells of.
+// The kernel's diagnostics of sockets (sock_diag): a request, and the sockets in the reply.
 //
 //     packet_diag_req request = {};
 //     request.sdiag_family = AF_PACKET;
@@ -31,7 +31,7 @@ namespace cryo::capture {
 // The attributes of one socket, which follow its fixed part; or the data of one of them.
 using Attributes = std::span<const char>;
 
-// What a request asks for: all sockets that fit, or the one that it names.
+// The scope of a request: all sockets that match, or the one that it names.
 enum class Asking { all, one };
 
 // The value of an attribute; what it is too short for is 0.

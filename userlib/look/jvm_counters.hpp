@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every JVM maps a small file of counters, /tmp/hsperfdata_USER/PID, shared and writable, for jps
-// and its like. It removes the file when it ends, and removes those of others of its user that
-// were killed: so where the image does not have the file, nobody has it at the restart.
+// and its like. It removes the file when it ends, and removes the files of killed JVMs of the same
+// user: so if the image does not contain the file, it does not exist at the restart.
 //
 //     if (is_jvm_counters(path)) ... // the name only; where others may write, look who owns it
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a socket has to do with multicasts: the groups that it has joined.
+// The multicast groups that a socket has joined.
 //
 //     GroupTables tables; // while nothing joins or leaves
 //     tables.look_at(fd, Proc(412), look); // look.memberships, or look.problem

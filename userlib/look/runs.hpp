@@ -13,7 +13,7 @@ struct Run {
     uint64_t start, end; // addresses
 };
 
-// What of `a` is not in `b`; what is in both; what is in either.
+// The difference of `a` and `b`; their intersection; their union.
 std::vector<Run> without(const std::vector<Run> &a, const std::vector<Run> &b);
 std::vector<Run> common_part(const std::vector<Run> &a, const std::vector<Run> &b);
 std::vector<Run> united(const std::vector<Run> &a, const std::vector<Run> &b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The properties of a socket, from the socket itself and, for UNIX ones, from sock_diag.
+// Reads the properties of a socket, from the socket itself and, for UNIX sockets, from sock_diag.
 //
 //     Result<SocketLook> look = look_at_socket(fd, inode);
 //     fmt::print("{}\n", describe_socket(*look)); // TCP, 127.0.0.1:4711 to 127.0.0.1:80

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// TCP connections both of whose ends are held by us and stopped.
+// TCP connections of which both ends belong to stopped processes of the checkpoint.
 //
 //     for (const auto &[one, two] : tcp_pairs(looks)) {
 //         Result<void> quiet = await_delivery(fds[one], fds[two]);

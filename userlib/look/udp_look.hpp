@@ -15,7 +15,7 @@ namespace cryo::capture {
 // that has no udp_diag, or where this process may not use netlink at all, writing counts as open.
 // An error: the kernel has it, and did not answer. `local`: in the format of bind(2).
 Result<uint32_t> udp_shutdown(int fd, const std::string &local, uint64_t inode);
-// What is wrong with a socket of which it fails: SocketLook::problem.
+// If it fails, SocketLook::problem of the socket says why.
 std::string untold_shutdown(const Error &error);
 // Whether it may succeed in the next try: SocketLook::passing.
 bool may_tell_later(const Error &error);

@@ -17,7 +17,7 @@
 
 namespace cryo::resources {
 
-// What of a file is read or written at once.
+// The part of a file that is read or written at once.
 inline constexpr uint64_t contents_part = 1 << 20;
 
 // `buffer`: of contents_part bytes. `at_work` is called after each part.

@@ -94,8 +94,8 @@ bool is_its_work(const Opening &opening, const image::EpollItem &item)
                                                                : opening.is_first();
 }
 
-// epoll remembers the descriptor number of a registration, and the open file behind it.
-// So each file gets that number for a moment, before the program's table is laid out.
+// epoll remembers the descriptor number of a registration, and the open file behind it. So each
+// file gets that number temporarily, before the program's descriptors get their numbers.
 Result<void> place(Opening &opening)
 {
     restore::Program &program = opening.program();

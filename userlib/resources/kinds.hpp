@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kinds of things that a descriptor can lead to. Each has a source of its own that knows both
-// directions: how one is recognised and saved, and how it is opened again and completed.
+// The kinds of open files that a descriptor can refer to. Each has a source of its own for both
+// directions: how a checkpoint recognises and saves it, and how a restart opens and completes it.
 //
 //     const Kind &kind = kind_of(seen);
 //     if (kind.save != nullptr)
@@ -38,14 +38,14 @@ struct ByName {
 };
 
 struct Kind {
-    // What /proc/PID/fd/N shows, or how that begins; empty: a path.
+    // The text of the link /proc/PID/fd/N, or its beginning; empty: a path.
     std::string_view link = {};
     // Whether an open file is of this kind; null: if its link is that.
     bool (*is)(const Seen &seen) = nullptr;
     // Each open file is an object of its own, even if the kernel shows the same inode for all.
     bool has_own_file = false;
-    // What it is called where it is refused because no process has it, only a message; empty: a
-    // restart can send it again.
+    // The name in the refusal if only a message holds it, and no process; empty: a restart can send
+    // it again.
     std::string_view only_of_processes = {};
 
     // Why an open file of this kind cannot be saved, as it stands before its link; empty: it can.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a kind of open file needs from a restart to make one again. cr_restart itself opens what the
-// processes inherit (keep()); what only a process can do is an operation of its plan (program()).
+// The services of a restart that a kind of open file uses to open one again. cr_restart itself
+// opens what the processes inherit (keep()); what only a process can do is an operation of its plan
+// (program()).
 //
 //     for (const auto &[id, saved] : opening.of<image::Eventfd>())
 //         if (!opening.is_opened(id)) ... opening.keep(std::move(made), id);
@@ -44,7 +45,8 @@ class Opening
     virtual int made(uint32_t open_file) const = 0; // cr_restart's descriptor of it; -1: none
     // All processes inherit the descriptor.
     virtual Result<void> keep(Fd made, uint32_t open_file) = 0;
-    // What leads outside the image becomes cr_restart's own input, output or error output: 0, 1, 2.
+    // A pipe to a process outside the image becomes cr_restart's own input, output or error output:
+    // 0, 1, 2.
     virtual Result<int> keep_standard(const image::OpenFile &open_file) = 0;
     virtual Result<std::string> contents(uint32_t object, uint64_t size) = 0;
     virtual const Trust &trust() const = 0;

@@ -13,7 +13,7 @@
 
 namespace cryo::resources {
 
-// What the kernel puts behind the name of a file that has none any more.
+// The suffix that the kernel appends to the name of a file that was removed.
 inline constexpr std::string_view gone = " (deleted)";
 
 inline bool has_path(const Seen &seen)

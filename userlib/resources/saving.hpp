@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a kind of open file needs from a checkpoint to save one. The program's processes are stopped
-// all the time; `Seen::shared` is its open file itself.
+// The services of a checkpoint that a kind of open file uses to save one. The program's processes
+// are stopped all the time; `Seen::shared` is its open file itself.
 //
 //     Result<void> save(Saving &saving, const Seen &seen)
 //     {
@@ -33,12 +33,12 @@ struct WatchedPath {
     std::string path;
 };
 
-// What waits to be read at both ends of a pseudo-terminal.
+// The data queued for reading at both ends of a pseudo-terminal.
 struct TerminalContents {
     std::string to_slave, to_master;
 };
 
-// What the user has decided about pipes to outside for which cr_restart has no descriptor.
+// The user's choice for pipes to processes outside for which cr_restart has no descriptor.
 struct PipeChoice {
     bool refuse = false;      // otherwise they come back as closed at the other end,
     bool close_fifos = false; // FIFOs only if this is set
@@ -63,7 +63,7 @@ class Saving
     virtual void notice(std::string text) = 0; // about the image, for the user
 
     virtual const std::vector<Seen> &seen() const = 0; // of all processes
-    // What this number leads to in the process that holds `beside`; null: nothing.
+    // The open file at this number in the process that holds `beside`; null: there is none.
     virtual const Seen *at(const Seen &beside, int fd) const = 0;
     // Open files that one of the processes has as descriptor 0, 1 or 2.
     virtual std::set<const Seen *> standard() const = 0;

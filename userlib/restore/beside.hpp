@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The file that is written beside one whose contents were saved, and that takes its place at the
-// very end. Where the directory is gone, it is made: only the last one of its path.
+// Writes the saved contents of a file into a new file beside it, which replaces it at the very end.
+// A missing directory is created, but only the last one of the path.
 //
 //     Result<Beside> made = make_beside(p, file);
 //     p.plan.replacements.add({made->path, ...}); // removes it if the restart fails

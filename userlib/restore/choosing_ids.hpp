@@ -18,7 +18,7 @@ bool may_choose_ids(bool with_module);
 // what another process has chosen stays the next id. `load` is /proc/loadavg.
 Ids ids_of(int device, const char *load = "/proc/loadavg");
 
-// What an ENOSYS of clone3() means: every kernel that we support has it.
+// The cause of an ENOSYS of clone3(), which every supported kernel has.
 constexpr const char *clone3_denied = "a filter of system calls (seccomp, as containers have one) "
                                       "denies clone3(), which ids are chosen with";
 

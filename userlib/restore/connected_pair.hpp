@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Both ends of a connection by a UNIX name.
+// Makes both ends of a connection to a named UNIX socket.
 //
 //     Result<ConnectedPair> pair = connect_pair(listener, name, kind, caller);
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the user decided about files at a restart.
+// The user's choices about files at a restart.
 //
 //     FileOptions files;
 //     Result<Relocation> one = Relocation::parse("/old/place=/new/place");

@@ -56,7 +56,7 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
     return descriptors;
 }
 
-// What was passed over the socket, in the order of the messages.
+// The descriptors that were passed over the socket, in the order of the messages.
 std::vector<const image::Passed *> passed_in(const Planning &p, uint32_t socket)
 {
     std::vector<const image::Passed *> all;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For messages: how a process ended that was expected to do something
-// else. It is not reaped, so its parent can still collect its status.
+// Describes, for messages, how a process ended that was expected to do something else. It is not
+// reaped, so its parent can still collect its status.
 //
 //     how_ended(pid);      // "it was killed by signal 9 (Killed)", "it exited with status 3"
 //     status_of_end(pid);  // as wait() would report it

@@ -78,7 +78,7 @@ Error not_found(const Planning &p, const image::File &file, RegionKind kind, con
         return why;
     if (kind == RegionKind::private_file)
         return refusal(file, "is not there: " + why.text());
-    // What the program only reads is not saved.
+    // A file that the program only reads is not saved.
     return Error(why.code(),
                  fmt::format("the mapped file {}: {}; put it back{}", file.path,
                              strerror(why.code()),

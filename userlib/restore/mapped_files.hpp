@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What memory is mapped from, of all processes of a restart: how many huge pages, and files. Each
-// file is looked up once (trusted_path.hpp) and opened; checks, mappings and executions use that
+// The sources of the mapped memory of all processes of a restart: huge pages, and files. Each file
+// is looked up once (trusted_path.hpp) and opened; checks, mappings and executions use that
 // descriptor, which all processes inherit. So a file cannot be exchanged between the check and its
 // use, and a library of a hundred processes is identified once. Nothing here may open by name what
 // was found before.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A process that has the id and the groups of a process to be restored, before that is made. What
-// the kernel notes of it by number goes on when it has ended: sockets that it makes or connects
-// name it as their peer (SO_PEERCRED), and then the restored one. Its user is ours, as that of all
-// restored processes: servers trust what a socket says of users, so an image has no say in it.
+// A namesake is a helper process that has the id and the groups of a process to be restored, before
+// that one is made. Sockets that the namesake makes or connects name its id as their peer
+// (SO_PEERCRED) also after its end, and so name the restored process. Its user is the caller's, as
+// that of all restored processes: servers trust the user that a socket names, so an image does not
+// decide it.
 //
 //     const auto listens = [&](int, Made &) { return sys::call(SYS_listen, fd, 3); };
 //     Result<Namesake> one = Namesake::make(412, groups, how, listens);

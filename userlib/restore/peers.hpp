@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets are made here, before the processes that have them. Those that the image says name a
-// member as their peer (SO_PEERCRED), with the user and group that it will have, which are ours,
-// are made, listened on or connected by a namesake of that member; where there can be none, they
-// name this process, and tell_peers() says so.
+// cr_restart makes the sockets before the processes that have them. If a socket names a member as
+// its peer (SO_PEERCRED), with the user and group of the restored processes, a namesake of that
+// member (namesake.hpp) makes, connects or listens on it. Where no namesake is possible, the socket
+// names cr_restart, and tell_peers() reports that.
 #pragma once
 
 #include "restore/connected_pair.hpp"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Processes that come back as copies of their parents, as fork() has made them, so that pages which
-// parent and child had in common take memory once. The parent's restorer makes such a process when
-// its own memory is filled; the copy keeps what is alike, and gets the pages that differ.
+// Restores processes as copies of their parents, as fork() made them, so that pages which parent
+// and child share take memory once. The parent's restorer makes such a process when its own memory
+// is filled; the copy keeps what is alike, and gets the pages that differ.
 //
 //     choose_copies(tree, saved, options);     // once, before any file is opened
 //     Result<KeptMemory> kept = compare_with_parent(child, saved, parent, its_saved);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From images to restart plans: which system calls make the old processes out of fresh ones.
+// Makes restart plans from images: the system calls that turn fresh processes into the saved ones.
 // Everything that can be checked beforehand is checked here, and refused by name, before a process
 // exists.
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the processes of a restart say through their status pipes, and how their silence is to be
-// understood.
+// The reports of a restart's processes through their status pipes, and the meaning of a report that
+// is missing.
 #pragma once
 
 #include <sys/types.h>

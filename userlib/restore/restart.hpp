@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Making processes and turning them into the saved ones.
+// Makes processes and turns them into the saved ones.
 //
 //     Result<Restarted> alive = restart(*plan, library);
 //     waitpid(alive->pid, ...);   // it is our child

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the restorer's flat binary and the code that places it (restorer/enter.cpp, and the restorer
-// itself in a copy of a process) agree on.
+// The layout that the restorer's flat binary shares with the code that places it
+// (restorer/enter.cpp, and the restorer itself in a copy of a process).
 //
 // The area, one mapping outside all others: | plan | code | scratch | stacks of the threads |
 // System calls only.

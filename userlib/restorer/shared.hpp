@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all parts of the restorer know. It lies at the start of the area's scratch part.
+// The data that all parts of the restorer share. It lies at the start of the area's scratch part.
 #pragma once
 
 #include "restorer/restorer.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The user's choices about descriptors that cannot be saved as they are.
+// The user's choices about descriptors that cannot be saved completely.
 #pragma once
 
 #include <functional>

@@ -37,7 +37,8 @@ class IpcObjects
 
     void look(const Proc &proc, const std::vector<agent::IpcUse> &uses, const AddressSpace &space,
               Problems &problems);
-    // What the exit of this process does to semaphores; after look() for all processes.
+    // Reads what the exit of this process does to semaphores; to be called after look() for all
+    // processes.
     void look_undo(const Proc &proc, AgentSession &session, Problems &problems);
     // The object with the contents of a segment; 0: there is none.
     uint32_t object_of(uint64_t segment) const;

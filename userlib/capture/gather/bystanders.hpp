@@ -25,7 +25,7 @@ class Bystanders
     // An error means that the process may neither be saved nor left out.
     Result<std::string> why(const Relation &relation);
 
-    // What to do instead if nothing was found and the process is a cr_restart; otherwise empty.
+    // Advice if nothing was found and the process is a cr_restart; otherwise empty.
     static std::string instead_of(pid_t pid);
 
   private:

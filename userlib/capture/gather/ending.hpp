@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that stay stopped until their image is committed and then get a signal, without running
-// in between. They resume by themselves if they hear nothing from us for too long.
+// Ends or stops programs that stay stopped until their image is committed and then get a signal,
+// without running in between. They resume by themselves if they receive nothing from the command
+// for too long.
 //
 //     Result<void> stand = all_stand(members);   // right before the image gets its name
 //     Ended ended = end_all(members, SIGKILL);

@@ -54,7 +54,7 @@ int told_scope(Scope scope)
 
 } // namespace
 
-// What the programs' callbacks may learn about this request.
+// The facts about this request that the programs' callbacks may ask for.
 agent::RequestInfo Gathering::request() const
 {
     agent::RequestInfo info = {};

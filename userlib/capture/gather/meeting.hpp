@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What two checkpoints tell each other when one needs a process whose turn the other has. The
+// The messages between two checkpoints when one needs a process whose turn the other has. The
 // messages are packets on the connection between the waiter and the holder of a turn (turn.hpp):
 //
 //     waiter                             holder of the turn
@@ -34,7 +34,8 @@ namespace cryo::capture::meeting {
 
 enum class Word : uint32_t { need = 'n', same, come, members, ack, report, again, busy };
 
-// What two checkpoints must share to be merged. All zero: this one is never merged.
+// The properties that two checkpoints must have in common to be merged. All zero: this one is never
+// merged.
 struct Terms {
     uint64_t pid_space = 0;
     uint32_t protocol = 0; // the version of these packets

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What speaks against saving these members together, or has to be said about it: their sessions,
+// Finds reasons not to save these members together, and facts to report about them: their sessions,
 // users and keys.
 //
 //     add_objections(members, zombies);          // to the problems of each

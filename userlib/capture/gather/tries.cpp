@@ -14,8 +14,8 @@ constexpr uint64_t ms = 1'000'000;
 // The program is stopped for a third of the time at most, but for the last try.
 constexpr uint64_t runs_for_stop = 2;
 constexpr uint64_t first_pause_ns = 2 * ms, longest_pause_ns = 20 * ms;
-// What has not gone when the program has run for so long is no short-lived connection: report it
-// without retrying. While the program stands still for a try, nothing can go.
+// An obstacle that is still there when the program has run for so long is no short-lived
+// connection: report it without retrying. While the program stands still for a try, nothing can go.
 constexpr uint64_t short_ns = 250 * ms;
 
 } // namespace
@@ -76,7 +76,7 @@ Error Tries::told(const Error &error) const
             "the obstacle may pass by itself, but the checkpoint was not tried again: {}", but_));
     if (count_ == 1)
         return error;
-    // What has stayed for too long would not be waited for longer either.
+    // A longer --retry would not wait longer for an obstacle that has already stayed for too long.
     const char *why = "";
     if (time_is_up_)
         why = ends_by_deadline_

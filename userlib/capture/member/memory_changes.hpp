@@ -49,7 +49,7 @@ class MemoryChanges
     // That copy will not be read: what only it could tell is unknown.
     void forget_copy();
 
-    // What has been found so far; more may come when the program has resumed.
+    // The result so far; more may be found when the program has resumed.
     const Unchanged &unchanged() const { return unchanged_; }
     void set_unchanged(std::vector<Run> runs) { unchanged_.runs = std::move(runs); }
     // From what was seen when the tracker was armed: the agent may have written more since.

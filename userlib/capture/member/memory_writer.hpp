@@ -55,7 +55,7 @@ class MemoryWriter
     // before.
     Result<void> place_itself(image::ImageWriter &writer);
     bool is_placed() const { return is_placed_; }
-    // What is frozen, unless it is placed already.
+    // Saves the frozen memory, unless it is placed already.
     Result<void> save_frozen(image::ImageWriter &writer);
     // How many pages were saved.
     uint64_t pages() const { return pages_; }

@@ -36,7 +36,7 @@ class Staging
     std::unique_ptr<Frozen> freeze(Tracker &tracker, bool whatever_it_costs);
     const Costs &costs() const { return costs_; } // as estimated, as far as it came
 
-    // What is staged: pages copied in the stop, and before it.
+    // The staged memory: pages copied in the stop, and before it.
     uint64_t pages() const { return pages_; }
     uint64_t early_pages() const { return early_pages_; }
     // Whether the early look must be checked after the program has resumed.

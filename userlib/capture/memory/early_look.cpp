@@ -33,8 +33,8 @@ std::string lines_of(std::string_view text, const Wanted &wanted)
     return chosen;
 }
 
-// What a copy does not inherit, except "uw", which may be our own. The last two belong to
-// userfaultfd.
+// The flags that a copy does not inherit, except "uw", which Cryo may have set. The last two belong
+// to userfaultfd.
 constexpr std::array<std::string_view, 6> copy_lacks = {"lo", "lf", "dc", "wf", "um", "ui"};
 const std::span<const std::string_view> of_userfaultfd(copy_lacks.end() - 2, 2);
 

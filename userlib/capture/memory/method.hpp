@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How to freeze a process for its image, chosen so that it is stopped as briefly as possible.
+// Chooses how to freeze a process for its image, so that the stop is as short as possible.
 //
 //     const Costs costs = estimate({.pages = 131072, .changed = runs, .room = 16 << 20});
 //     if (costs.best() == Method::staged) ...
@@ -22,7 +22,7 @@ enum class Method {
     stop,   // the process itself is read and stays stopped meanwhile
 };
 
-// What is known about the process, in the stop.
+// The facts about the process that are known in the stop.
 struct Held {
     uint64_t pages = 0;                           // private pages with contents
     uint64_t huge = 0;                            // the part of them in huge pages

@@ -28,8 +28,8 @@ struct Unchanged {
     bool audit = false;              // read and compare `runs` nevertheless
 };
 
-// What becomes of the digests of the pages: stored in the image for the next one, kept for an image
-// that is written soon, or not needed.
+// The use of the digests of the pages: stored in the image for the next one, kept for an image that
+// is written soon, or not needed.
 enum class Digests { stored, kept, dropped };
 
 class PageDelta

@@ -12,7 +12,7 @@
 //
 // If anything fails, nothing is known: all pages are read and compared by their digests.
 //
-// What is watched refers to one image, which has the same token as the program's agent. So a failed
+// Watching refers to one image, which has the same token as the program's agent. So a failed
 // checkpoint does no harm: it leaves a token that no image has.
 #pragma once
 
@@ -69,14 +69,14 @@ class Tracker
     virtual Result<void> copied(Frozen & /*copy*/) { return {}; }
     // The pages not written from the previous watching until now, ascending.
     virtual Result<std::vector<Run>> clean() = 0;
-    // What was written at these places since arm(). Only if it needs no copy.
+    // The memory written at these places since arm(). Only if it needs no copy.
     virtual Result<std::vector<Run>> written(const std::vector<Run> & /*places*/)
     {
         return std::vector<Run>();
     }
     // Pages that the next image has to read regardless of its clean().
     virtual const std::vector<Run> &unsure() const;
-    // What arm() saw of a mapping that was watched before; null for any other.
+    // The record of arm() about a mapping that was watched before; null for any other.
     struct Seen {
         Run mapping;
         PageMap::Written written;

@@ -39,7 +39,7 @@ class AgentFacts
     Result<Actions> actions();
     Result<agent::TimerFacts> timer(int id); // a POSIX timer
     Result<agent::OwnFacts> own();
-    // What in the process does not belong to the program; null if there is nothing.
+    // The parts of the process that do not belong to the program; null if there are none.
     Result<std::unique_ptr<agent::LodgerFacts>> lodger();
     // System V objects named in calls of its functions; empty if the agent is too old.
     Result<std::vector<agent::IpcUse>> ipc();

@@ -24,7 +24,7 @@
 
 namespace cryo::capture {
 
-// What the agent watches memory with (capture/memory/tracker.hpp).
+// The method by which the agent watches memory (capture/memory/tracker.hpp).
 struct TrackerLink {
     Fd fd; // a userfaultfd of the program; none if nothing is watched
     agent::TrackerKind kind = agent::TrackerKind::none;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Pages of a frozen program, from whoever serves them: a copy of it, or the program itself.
+// Reads pages of a frozen program. A copy of the program serves them, or the program itself.
 //
 //     Result<PageSource> pages = session->memory().forked();
 //     pages->set_deadline(deadline_ns);

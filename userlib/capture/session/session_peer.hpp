@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who has the other end of a pipe or of a connection: a process that is left out of the checkpoint,
-// but would be in one of its whole session.
+// Finds the process that has the other end of a pipe or of a connection, if it is outside the
+// checkpoint but in the same session: a checkpoint of the session would include it.
 //
 //     SessionsPeers peers; // of one look at all descriptors
 //     const std::string way_out = "--sockets=close brings it back as closed" +
@@ -17,7 +17,7 @@
 
 namespace cryo::capture {
 
-// What the processes of a session have that are left out: looked at once, and not beyond a limit,
+// The descriptors of the session's processes that are left out: read once, and not beyond a limit,
 // for the program is stopped meanwhile.
 class SessionPeers
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The capsule: a stock MPI library in a world of its own inside this process. It has its own
-// dynamic linker, libc, heap, threads and descriptors, and occupies one reserved range of
-// addresses. Code that uses this header does not depend on how that is done.
+// The capsule holds a stock MPI library, isolated inside this process. It has its own dynamic
+// linker, libc, heap, threads and descriptors, and occupies one reserved range of addresses. Code
+// that uses this header does not depend on how that is done.
 //
 //     capsule::Refusal why;
 //     if (!capsule::open({.library = "libmpi.so.40", .environment = environ}, why))

@@ -39,7 +39,7 @@ class Heard
         return result == MPI_SUCCESS && has_any() ? last_error.code : result;
     }
 
-    // What the program's function returns for an error on which a handler was called.
+    // The return value of the program's function for an error on which a handler was called.
     int returned(int error) const { return has_any() ? last_error.left : error; }
 
   private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rank engine needs from the code for sockets, images and restarts. Tests supply their
-// own.
+// The services that the rank engine uses of the code for sockets, images and restarts. Tests supply
+// their own.
 //
 //     static Hooks hooks = {.channel = &link, .take_image = take, .revive = revive};
 //     begin(hooks);               // after MPI_Init

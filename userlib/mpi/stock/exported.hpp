@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How functions are exported that the program takes for the stock library's.
+// Exports functions that the program links to as if they were the stock library's.
 //
 //     EXPORTED int PMPI_Barrier(MPI_Comm comm)
 //     {

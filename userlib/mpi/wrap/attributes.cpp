@@ -18,8 +18,8 @@ namespace {
 using capsule::call;
 using capsule::call_home;
 
-// What the stock library passes back as extra_state. Lives as long as the process: attributes with
-// this keyval may outlive the keyval.
+// The record that the stock library passes back as extra_state. Lives as long as the process:
+// attributes with this keyval may outlive the keyval.
 template <class Copy, class Delete>
 struct Keyval {
     Copy *copy;

@@ -53,7 +53,7 @@ bool is_sequential(const FileNote &note)
     return (note.mode & MPI_MODE_SEQUENTIAL) != 0;
 }
 
-// What all members must say of a file.
+// The description of a file on which all members must agree.
 struct Common {
     MPI_Offset size; // when it was saved
     MPI_Offset shared_position;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What sockets get when all of them are there: packets of others, and groups of multicasts.
+// Completes sockets when all of them exist: queued packets of other sockets, and multicast groups.
 //
 //     if (is_udp)
 //         Result<void> sent = send_udp(opening, socket, senders, bytes);

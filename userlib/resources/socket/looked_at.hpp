@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sockets of a stopped program, as a checkpoint has looked at them: all of them, because what
-// can be done about one depends on what is at its other end.
+// The sockets of a stopped program with their properties. All are read before one is saved, because
+// how to save a socket depends on its other end.
 #pragma once
 
 #include "base/result.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What few sockets have: groups of netlink, filters; and kinds that not every user may open.
+// Rare properties of sockets: netlink groups and filters; and kinds of sockets that not every user
+// may open.
 #include "resources/socket/open_more.hpp"
 
 #include "base/fd.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What few sockets have: groups of netlink, filters, an interface; and whether this user may open
-// them.
+// Rare properties of sockets: netlink groups, filters, an interface; and whether this user may open
+// such sockets.
 //
 //     Result<void> may = may_open_sockets(opening); // before anything is made
 //     ...

@@ -13,7 +13,8 @@ namespace cryo::resources {
 
 namespace {
 
-// What could not be done, and for the interface to send to groups of multicasts also the way out.
+// Describes the option that could not be set, and for the interface of multicasts (IP_MULTICAST_IF)
+// also the remedy.
 std::string describe_failure(int level, int name, uint64_t value, int why)
 {
     if (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF && why == ENODEV)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives a socket the options that it had.
+// Restores the options of a socket.
 //
 //     Result<void> set = set_socket_options(fd, saved);
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Saves the sockets of a stopped program: what they are, what waits in them, and who is connected
-// with whom.
+// Saves the sockets of a stopped program: their properties, the data queued in them, and the
+// connections between them.
 //
 //     Sockets sockets(saving, false);
 //     Result<void> done = sockets.look(); // adds the open files that only travel in messages

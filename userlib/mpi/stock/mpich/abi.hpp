@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between the binary interfaces of MPI libraries: MPICH 4, whose handles are integers.
+// The binary interface of MPICH 4, whose handles are integers, as far as MPI libraries differ in
+// it.
 //
 // The included mpi.h is derived from MPICH's by mpich.py: each kind of handle is a distinct type
 // there, as large as an integer and passed like one. The program's handles of predefined objects

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What differs between the binary interfaces of MPI libraries: Open MPI 4 and 5. (mpich/abi.hpp is
+// The binary interface of Open MPI 4 and 5, as far as MPI libraries differ in it. (mpich/abi.hpp is
 // the counterpart for MPICH; the library being built determines which one is included.)
 #pragma once
 
@@ -86,7 +86,7 @@ constexpr int window_slot(int keyval)
     return keyval % 4;
 }
 
-// What two keyvals that exist at one time never share.
+// The part of a keyval that no two existing keyvals share.
 constexpr int keyval_place(int keyval)
 {
     return keyval;
