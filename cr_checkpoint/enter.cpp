@@ -32,7 +32,7 @@ bool is_ours(const Proc &theirs, const char *space)
     return !their || !our || *their == *our;
 }
 
-// A container has files of its own: the paths that we were given would mean others there.
+// A container has its own files: the paths that the caller gave would name other files there.
 bool has_our_files(pid_t pid)
 {
     struct stat our, their;

@@ -13,8 +13,8 @@
 #include <functional>
 #include <string>
 
-// `place`: where the image is; `name`: its final name, for messages.
-// Fails when nothing happens for so long. `teller`: whom to ask for owners (base/owner_teller.hpp),
-// or -1. `alive` is called on progress.
+// `place`: the path of the image; `name`: its final name, for messages. Fails when the rehearsal
+// makes no progress for the limit. `teller`: the socket that answers questions about owners
+// (base/owner_teller.hpp), or -1. `alive` is called on progress.
 cryo::Result<void> rehearse(const std::string &place, const std::string &name, unsigned patience_s,
                             int teller, const std::function<void()> &alive);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The command line of cr_delta: one subcommand, and what it was told.
+// The command line of cr_delta: one subcommand and its options.
 //
 //     Options options;
 //     if (std::optional<int> done = parse(argc, argv, options))

@@ -24,7 +24,7 @@ bool is_temporary(int error)
     return std::ranges::find(list, error) != std::end(list);
 }
 
-// Whether the cause is not the image but what is around it: missing, or changed.
+// Whether the cause is not the image but the environment: a thing that is missing or has changed.
 bool is_environment(int error)
 {
     constexpr int list[] = {ENOENT, EACCES, EPERM,  ENOTDIR, EISDIR,  EROFS, ENODEV,

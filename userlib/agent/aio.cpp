@@ -152,7 +152,7 @@ uint64_t head_of(const Probe &p, uint64_t goal)
     return place < goal ? place : goal;
 }
 
-// Brings the ring to where it was. The head stops at the end of the round, so that the kernel
+// Restores the positions in the ring. The head stops at the end of the round, so that the kernel
 // counts what is behind it as unfetched.
 long come_round(Probe &p)
 {
@@ -202,7 +202,7 @@ long fill(Probe &p)
     return filled == 0 && p.kept_count == p.unfetched ? 0 : -EBUSY;
 }
 
-// A process of its own for a moment, which shares the memory and so the contexts.
+// A short-lived process that shares the memory, and so the contexts.
 void help(void *of)
 {
     Probe &p = *static_cast<Probe *>(of);

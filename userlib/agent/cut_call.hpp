@@ -39,8 +39,8 @@ inline std::atomic<uint32_t> &cuts_of(int fd, uintptr_t argument)
 }
 
 // Repeats the call for the rest as long as checkpoints cut it short. An error, or the end, ends
-// that. The program hears of it by its next call, unless it is one that a socket tells only once
-// (a reset): then the next call finds the end.
+// that. The program's next call returns that error, unless it is one that a socket reports only
+// once (a reset): then the next call finds the end of the stream.
 template <class Call>
 [[gnu::noinline, gnu::cold]] ssize_t rest_of(int fd, uintptr_t data, size_t size, size_t done,
                                              Call call)
@@ -57,8 +57,8 @@ template <class Call>
     return static_cast<ssize_t>(done);
 }
 
-// `call` moves what follows the first bytes that it is told of. It returns a negative number for an
-// error.
+// `call` gets the number of bytes that are moved already, and moves those after them. It returns a
+// negative number for an error.
 template <class Call>
 inline ssize_t whole(int fd, const void *data, size_t size, Call call)
 {

@@ -175,7 +175,7 @@ void answer_prepare()
                    static_cast<uint64_t>(vote_kind(vote)) | (round.callbacks ? 1U << 8 : 0));
 }
 
-// A permanent failure ends the process, once the requester has been told.
+// A permanent failure ends the process, once the requester has got the reply.
 void obey_vote()
 {
     if (vote_kind(round.vote.load()) == CR_CHECKPOINT_PERM_FAILURE)

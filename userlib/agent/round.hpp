@@ -17,7 +17,7 @@ bool lead_here(int self, void *frame);
 int lead_from_thread(Client &client);
 // For any other thread, in the handler.
 int wait_for_image(Client &client);
-// There will be no image: tells the requester, and lets cr_checkpoint() return.
+// Reports to the requester that there will be no image, and lets cr_checkpoint() return.
 void refuse();
 void leave_round_without_hold();
 

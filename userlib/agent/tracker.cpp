@@ -3,9 +3,9 @@
 // without a handler). Only the process that owns the memory can create it; everything else is left
 // to the checkpointer, which gets the descriptor while the program is stopped.
 //
-// The token names what is tracked: all changes since the image with the same token. A checkpointer
-// that dies while it changes the tracking has set the token to zero before, or, if the program was
-// still running, to another one that no image has.
+// The token names what is tracked: all changes since the image with the same token. Before a
+// checkpointer changes the tracking, it sets the token to zero or, if the program is still running,
+// to another one that no image has. So its death leaves no wrong token.
 //
 // If the kernel has no WP_ASYNC, the checkpointer uses the soft-dirty bits, which other programs
 // may clear, too. So one page here is written after each of our clearings, and is found clean after

@@ -36,13 +36,13 @@ struct Address {
     const sockaddr *get() const { return reinterpret_cast<const sockaddr *>(&socket); }
 };
 
-// The address of a process that waits, up to what is random in it.
+// The address of a waiting process, without its random end.
 std::string address_of(pid_t waiting)
 {
     return fmt::format("cryo-criu.{}.", waiting);
 }
 
-// The pid of whoever made the connection, or listened for it, if that is our user's; else 0.
+// The pid of the process that made the connection, or listened for it, if its user is ours; else 0.
 pid_t peer_of(int connection)
 {
     ucred peer = {};
@@ -65,8 +65,8 @@ std::optional<int> CriuHook::answer_criu()
     const Fd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!connection || connect(connection.get(), address.get(), address.length) != 0)
         return 1;
-    // The process that waits may be killed, and anybody may have its address then: criu, told to go
-    // on, would end a program of which there is no image.
+    // If the waiting process is killed, another one may take its address: criu, if it is then told
+    // to go on, would end a program that has no image.
     if (!std::string_view(name).starts_with(address_of(peer_of(connection.get()))))
         return 1;
     char answer = 0;

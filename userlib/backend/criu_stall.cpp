@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The processes below one that this process has begun. `pid` may be somebody else's by now.
+// The descendants of a child of this process. Meanwhile `pid` may belong to another process.
 std::vector<pid_t> own_family(pid_t pid)
 {
     std::vector<pid_t> family;

@@ -71,8 +71,8 @@ Result<void> SelfRequest::check_alive() const
     return {};
 }
 
-// The name of the page that the program has made: nobody else's file, wherever it is mapped.
-// Empty: the program has not registered yet.
+// The name of the page that the program has made: it identifies the program's own file, wherever it
+// is mapped. Empty: the program has not registered yet.
 Result<std::string> SelfRequest::digits() const
 {
     constexpr std::string_view beginning = "/memfd:" CRYO_SELF_MEMORY;
@@ -93,8 +93,9 @@ Result<std::string> SelfRequest::digits() const
     return found;
 }
 
-// The program changes its digits where nobody has met it. So they stay while this listener stands,
-// and meets no strangers, but for a program that is executed or registers anew.
+// The program changes the digits of the name while no checkpoint is connected. So they stay while
+// this listener exists and no other process takes the name, unless the program executes another one
+// or registers anew.
 Result<void> SelfRequest::follow()
 {
     const uint64_t begun = now_ns();
@@ -149,7 +150,7 @@ Result<void> SelfRequest::listen_at(const std::string &digits)
     return {};
 }
 
-// Waits for a moment at most.
+// Waits a short time at most.
 Result<bool> SelfRequest::has_input(int fd, uint64_t deadline_ns) const
 {
     constexpr int moment_ms = 100;

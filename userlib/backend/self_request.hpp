@@ -19,7 +19,7 @@ namespace cryo::backend {
 class SelfRequest
 {
   public:
-    // From here on the process is this one, whoever has its number later.
+    // From here on this object refers to this process, even if another one gets its number later.
     static Result<SelfRequest> of(pid_t pid);
 
     // Listens where the program looks, also before it has registered its functions, and waits until

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files that are looked at before they are opened. Where others may write, anything may be found
-// under a name: a FIFO that blocks whoever opens it, a device that acts on being opened, a link to
-// another file; and all of these may be exchanged after the look. So the look opens nothing
+// Files that are looked at before they are opened. Where other users may write, a name may lead to
+// anything: a FIFO that blocks the process that opens it, a device that acts on being opened, a
+// link to another file; and all of these may be exchanged after the look. So the look opens nothing
 // (O_PATH), and what is opened afterwards is what was looked at, whatever the name leads to by
 // then.
 //
@@ -41,7 +41,7 @@ enum class Devices { refused, opened };
 // O_PATH and O_DIRECTORY open none.
 Result<Fd> open_found(const Found &found, int flags, Devices devices = Devices::refused);
 
-// Opens what a descriptor refers to once more, as an open file of its own. `what` is for messages.
+// Opens the file of a descriptor once more, as an open file of its own. `what` is for messages.
 Result<Fd> reopen(int fd, int flags, std::string_view what);
 
 } // namespace cryo

@@ -21,10 +21,11 @@ namespace cryo {
 namespace {
 
 // A question is a packet of one byte with two descriptors: the file, and a pipe for the answer, so
-// that no asker reads what another one was told.
+// that no client reads the answer to another one.
 constexpr size_t parts_of_question = 2;
 
-// Nothing of the caller's stays open here: somebody may wait for the end of a pipe or a lock.
+// The caller's descriptors do not stay open here: another process may wait for the end of a pipe,
+// or for a lock.
 void close_others(int kept)
 {
     const auto fd = static_cast<unsigned>(kept);
@@ -33,8 +34,8 @@ void close_others(int kept)
     syscall(SYS_close_range, fd + 1, UINT_MAX, 0U);
 }
 
-// An asker that somebody has taken over may pass anything: a file that only this process may write,
-// or a pipe that is full.
+// A client that an attacker controls may pass anything: a file that only this process may write, or
+// a pipe that is full.
 bool may_be_answered(int to)
 {
     struct stat status = {};

@@ -15,11 +15,12 @@
 
 namespace cryo {
 
-// The teller ends when nobody has the returned socket any more, or the calling thread ends.
+// The helper process ends when no process has the returned socket any more, or when the calling
+// thread ends.
 Result<Fd> start_owner_teller();
 
-// By the id outside. Nothing: the teller is gone, or has not answered for so long. May be called by
-// several processes and threads at once.
+// Returns the id outside the namespace; nothing if the helper process is gone or has not answered
+// within the limit. May be called by several processes and threads at once.
 std::optional<uid_t> ask_owner(int teller, int file, int patience_ms = 10'000);
 
 } // namespace cryo

@@ -48,8 +48,8 @@ class Error
     // A copy of this error that says something else.
     Error with_text(std::string text) const { return {code_, std::move(text), reason_}; }
 
-    // A copy with "(remark)" on a last line of its own, unless that is there already: what may
-    // differ each time that the same happens.
+    // A copy with "(remark)" on a last line of its own, unless that line is there already. A remark
+    // contains what may differ each time that the same error happens.
     Error with_remark(std::string_view remark) const;
     // A copy that says more, before the remark.
     Error with_more(std::string_view more) const;

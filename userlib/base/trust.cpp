@@ -25,7 +25,7 @@ Result<struct stat> status_of(int fd, const std::string &path)
     return status;
 }
 
-// Terminals, pipes and sockets are exempt: whoever opened them knows their source.
+// Terminals, pipes and sockets are exempt: the user who opened them knows their source.
 bool has_an_owner(const struct stat &status)
 {
     return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);

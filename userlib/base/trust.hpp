@@ -23,8 +23,8 @@ namespace cryo {
 
 // The owner that an image names where the true one is unknown.
 constexpr uid_t unknown_owner = sys::usual_overflow_uid;
-// Whether an owner is called so, or as this kernel calls each one that a user namespace does not
-// show, unless somebody outside tells.
+// Whether an owner has this name, or the name that this kernel gives to every owner that a user
+// namespace does not show, unless a process outside answers.
 bool is_unknown(uid_t owner);
 
 class Trust
@@ -40,13 +40,13 @@ class Trust
     // EACCES: it belongs to another user, or others may write it.
     Result<void> check(int fd, const std::string &path) const;
 
-    // In one's own user namespace all other owners look alike: there `Ask` asks a process outside
-    // of it, passing a descriptor of the file, and returns nothing if the owner is unknown.
+    // In a user namespace all owners without a number look alike: there `Ask` passes a descriptor
+    // of the file to a process outside, and returns nothing if the owner is unknown.
     using Ask = std::function<std::optional<uid_t>(int fd)>;
     void ask(Ask whom);
     // The file's owner, by its id outside of the namespace.
     std::optional<uid_t> owner_of(int fd, const struct stat &status) const;
-    // Whether nobody but users who are trusted can rename what is made in the directory.
+    // Whether only trusted users can rename files that are made in the directory.
     bool keeps_names(int directory) const;
 
   private:

@@ -46,7 +46,7 @@ class Checkpoint
     Result<Outcome> run();
     // The error in the form meant for the requester.
     Error told(const Error &why) const { return told_of_ended(members_, why); }
-    // There will be no image: tells the programs, and their callbacks, why.
+    // Tells the programs and their callbacks that there will be no image, and why.
     void give_up(int why)
     {
         gathering_.give_up(why);

@@ -59,7 +59,8 @@ struct State {
     Known previous;             // the newest version
     std::vector<Entry> entries; // in the order they came
 
-    // ENOENT: the directory has no state yet. `trust`: whose file it may be; null: anybody's.
+    // ENOENT: the directory has no state yet. `trust`: the users who may own the file; null: any
+    // user.
     static Result<State> load(const std::string &directory,
                               const std::shared_ptr<const Trust> &trust = {});
     Result<void> save(const std::string &directory) const;

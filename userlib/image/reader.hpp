@@ -45,7 +45,7 @@ struct OpenOptions {
     Access access = Access::pread;
     std::optional<ByteRange> member = {}; // where the image is in the file
     FindBase find_base = {};
-    // The users whose files may hold the image; null: anybody, because nothing in it is executed.
+    // The users whose files may hold the image; null: any user, because nothing in it is executed.
     std::shared_ptr<const Trust> trust = {};
 };
 

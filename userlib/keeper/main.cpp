@@ -42,9 +42,9 @@ int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    // Inherited from the shell of the user, who may ignore the ends of children: then those of
-    // the keeper's commands could not be read. A warning that nobody reads any more, or
-    // a log that may not grow, ends nothing.
+    // Inherited from the shell of the user, who may ignore the ends of children: then those of the
+    // keeper's commands could not be read. A broken pipe, or a log that may not grow, does not end
+    // the keeper.
     signal(SIGCHLD, SIG_DFL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);

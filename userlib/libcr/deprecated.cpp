@@ -46,8 +46,8 @@ void cr_request(void)
     save_self(CR_DEST_CWD);
 }
 
-// A file that has a name keeps what is in it, perhaps an earlier image, until the new one replaces
-// it. Others are written to.
+// A file that has a name keeps its contents, perhaps an earlier image, until the new image replaces
+// it. A file without a name is written to.
 void cr_request_file(const char *filename)
 {
     char name[PATH_MAX];

@@ -56,8 +56,8 @@ Result<bool> find_in_replies(Attributes question, size_t fixed, Asking asking,
     if (static_cast<size_t>(sent) != question.size())
         return unreadable();
     std::vector<char> answer(65536);
-    // Sockets that came or went during a dump, or a reply that was cut, leave what is told of the
-    // others as it is: only that a socket is missing proves nothing any more.
+    // Sockets that came or went during a dump, or a reply that was cut, do not make the reply about
+    // the others wrong, but a missing socket no longer proves that it does not exist.
     bool gaps = false;
     for (;;) {
         const ssize_t got = recv(netlink.get(), answer.data(), answer.size(), MSG_TRUNC);

@@ -35,7 +35,7 @@ std::string address_in(const sockaddr_storage &from)
 }
 
 // The kernel counts the memory of a socket's memberships among that of its options. Where it does
-// not tell (before Linux 4.12), any socket may have some.
+// not report that (before Linux 4.12), any socket may have memberships.
 bool may_be_member(int fd)
 {
     uint32_t memory[SK_MEMINFO_OPTMEM + 1] = {};
@@ -143,8 +143,8 @@ void GroupTables::Table::read(const Proc &holder)
     }
 }
 
-// The kernel hands out a long list in pieces, and may omit a group between two of them when
-// somebody else leaves an earlier one. So it is asked until two answers agree.
+// The kernel hands out a long list in pieces, and may omit a group between two of them when another
+// socket leaves an earlier one. So the list is read until two answers agree.
 GroupTables::Table::Table(const Proc &holder)
 {
     constexpr int patience = 100;

@@ -44,8 +44,8 @@ std::string as_bytes(const Address &address)
     return {reinterpret_cast<const char *>(&address), sizeof(address)};
 }
 
-// Protocols that keep nothing for a socket but its groups. Of the others some do: a queue of
-// packets, a registration, a process that is told of events. The kernel does not tell which.
+// Protocols for which the kernel keeps only the groups of a socket. For other protocols it may keep
+// more (a queue of packets, a registration, a process that receives events), and does not show it.
 bool keeps_groups_only(int protocol)
 {
     constexpr int protocols[] = {NETLINK_ROUTE,  NETLINK_USERSOCK,      NETLINK_SOCK_DIAG,
@@ -54,7 +54,7 @@ bool keeps_groups_only(int protocol)
     return std::ranges::find(protocols, protocol) != std::end(protocols);
 }
 
-// Sets look.groups; false: the kernel does not tell them.
+// Sets look.groups; false: the kernel does not report them.
 bool read_groups(int fd, SocketLook &look)
 {
     std::vector<uint32_t> bits(16384); // more than there are groups

@@ -38,7 +38,7 @@ uint64_t inode_of_tcp_peer(const SocketLook &look)
     put(own, request.id.idiag_dst, request.id.idiag_dport);
     uint64_t inode = 0;
     const auto visit = [&](const inet_diag_msg &socket, Attributes) {
-        // Where there is no such connection the kernel tells of a listener that would take it.
+        // Where there is no such connection, the kernel reports a listener that would accept it.
         if (socket.id.idiag_dport == request.id.idiag_dport)
             inode = socket.idiag_inode;
         return true;

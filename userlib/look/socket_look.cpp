@@ -98,7 +98,7 @@ void look_at_tcp(int fd, SocketLook &look)
     } else {
         look.connected = info.tcpi_state != TCP_CLOSE;
         // A socket whose connection has ended still has a name, no longer in use, and is always
-        // readable. A restored one never had a connection: it is known by having been shut down.
+        // readable. A restored one never had a connection: it is recognised by its shutdown.
         pollfd end = {fd, POLLRDHUP, 0};
         look.ended = !look.connected && (info.segments_out > 0 ||
                                          (poll(&end, 1, 0) == 1 && (end.revents & POLLRDHUP) != 0));
@@ -334,7 +334,7 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
         return Error(ENOTSUP,
                      "an error is pending in it, and Cryo would clear it by reading it (of a "
                      "connection ECONNRESET: the other end was closed with unread data)");
-    // A look passes over the urgent byte, or does not tell it from the others.
+    // Peeking skips the urgent byte, or does not distinguish it from the others.
     if (stream && (waits.revents & POLLPRI) != 0)
         return Error(ENOTSUP, "urgent data waits in it (MSG_OOB)");
     SocketQueue queue;

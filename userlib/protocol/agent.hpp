@@ -106,8 +106,8 @@ constexpr uint32_t aio_at_once = 1024;
 
 // How long a checkpointer may be silent, unless it asks for another limit.
 constexpr uint32_t default_silence_ms = 10'000;
-// How long before and within its first word (Prepare and RequestInfo), which tells that limit: it
-// has nothing else to do.
+// The limit before and within its first message (Prepare and RequestInfo), which contains the other
+// limit: the checkpointer has nothing else to do then.
 constexpr uint32_t first_word_ms = 3'000;
 
 constexpr uint32_t scanned_at_once = 2048;
@@ -311,8 +311,8 @@ struct ResumeInfo {
     int64_t environment;
 };
 
-// What the agent tells cr_restart through status_fd, a word each; the numbers between are the
-// restorer's (restore/planner.hpp). The error of a callback may follow says_alive.
+// The reports of the agent to cr_restart through status_fd, one word each; the numbers between are
+// the restorer's (restore/planner.hpp). The error of a callback may follow says_alive.
 constexpr uint32_t says_alive = 1; // the process's last report
 // Other threads of the process run the program from here on, and may end it before its last report.
 constexpr uint32_t says_released = 5;

@@ -13,9 +13,9 @@ constexpr char door_name[] = "cryo.";
 // low, the first free one from the second constant on.
 constexpr int door_fd = 960;
 constexpr int low_door_fd = 100;
-// The mode of a door at which nobody may knock: the program has switched on that its system calls
-// are passed to itself (PR_SET_SYSCALL_USER_DISPATCH). The agent's would be, too, while it answers,
-// and most programs would end by that.
+// The mode of a door (glossary.md) to which nobody may connect: the kernel passes the program's
+// system calls to the program itself (PR_SET_SYSCALL_USER_DISPATCH). The system calls of the agent
+// would be passed to it, too, and most programs would end by that.
 constexpr unsigned no_knocking = 01000; // S_ISVTX
 
 } // namespace cryo::agent

@@ -31,8 +31,8 @@ struct PlainRequest {
     uint32_t size = sizeof(PlainRequest), flags = 0;
 };
 
-// Sent before the agent has told its release, and therefore in a form that all releases understand:
-// as long as their requests are, and they look at nothing but its head. RequestInfo follows.
+// Sent before the release of the agent is known, and therefore in a form that all releases
+// understand: it is as long as their requests, and they read only its head. RequestInfo follows.
 struct PrepareRequest {
     static constexpr Op op = Op::prepare;
     static constexpr uint32_t first_size = 32, known_flags = 0;

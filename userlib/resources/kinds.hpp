@@ -53,15 +53,16 @@ struct Kind {
     std::string_view (*refused)(const Seen &seen) = nullptr;
     // Before anything is recorded: gives open files the names by which a restart finds them.
     void (*rename)(std::vector<Seen> &all) = nullptr;
-    // Saves what is more than flags and position. Then, when all have been looked at, looks again
-    // at what was not settled; and saves what only all open files of the kind together tell.
+    // Saves everything but flags and position. When all open files were read, it reads again those
+    // that were not settled, and saves the facts that only all open files of the kind together
+    // show.
     Result<void> (*save)(Saving &saving, const Seen &seen) = nullptr;
     Result<void> (*settle)(Saving &saving) = nullptr;
     Result<void> (*save_all)(Saving &saving) = nullptr;
 
     // Opens all of them, once for the whole tree.
     Result<void> (*open)(Opening &opening) = nullptr;
-    // How what is not opened then is opened by its name; null: not at all.
+    // Opens by its name a file that was not opened then; null: not possible.
     const ByName *by_name = nullptr;
     // In each process: before descriptors have their numbers; and last, when nothing can fail any
     // more but other processes.

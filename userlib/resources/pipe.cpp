@@ -238,8 +238,8 @@ Result<Ends> both_ends(const Found &found)
     return ends;
 }
 
-// In a directory of its own, so that nobody else has its name before; and where nobody else can
-// rename that.
+// The FIFO is made in a directory of its own, so that no other process takes its name first; and
+// where no other user can rename that directory.
 Result<Ends> fifo_for_a_moment(const Opening &opening, const std::string &place)
 {
     const Fd there(open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -260,7 +260,7 @@ Result<Ends> fifo_for_a_moment(const Opening &opening, const std::string &place)
     return ends;
 }
 
-// One without a name gets one for a moment.
+// A FIFO without a name gets a temporary one.
 Result<Ends> fifo_without_name(const Opening &opening, const image::File &file)
 {
     const std::string place(file.path.substr(0, std::max<size_t>(file.path.rfind('/'), 1)));

@@ -73,7 +73,8 @@ class Saving
     virtual const capture::Proc &holder(const Seen &seen) const = 0;
     // An open file that waits in this socket, in a message: its index in seen(), which may grow.
     virtual Result<size_t> add(Fd fd, const Seen &socket) = 0;
-    // Sockets that each process having them got from whoever started its cr_run, by inode.
+    // Sockets, by inode, that every process that has them inherited from the process that started
+    // its cr_run.
     virtual std::set<uint64_t> inherited_sockets() const = 0;
     // The processes that are saved; with those that have ended, and are not waited for.
     virtual std::set<pid_t> members(bool with_zombies) const = 0;

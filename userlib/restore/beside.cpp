@@ -26,9 +26,9 @@ Error refusal(const image::File &file, int why)
                                   file.path, strerror(why)));
 }
 
-// mkdir(2) follows no link, and what it has made is not exchanged by others where that
-// directory's parent is sticky, as /tmp is. Which mode it had is not known: nobody else gets to see
-// what may have been private. All have to find the counters of JVMs.
+// mkdir(2) follows no link, and what it has made is not exchanged by others where that directory's
+// parent is sticky, as /tmp is. Its former mode is unknown, so the new one is private; but all
+// users must find the counters of JVMs.
 Result<Fd> make_directory(Planning &p, const std::string &path, const image::File &file)
 {
     const mode_t mode = capture::is_jvm_counters(file.path) ? 0755 : 0700;

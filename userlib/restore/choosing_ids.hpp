@@ -22,7 +22,7 @@ Ids ids_of(int device, const char *load = "/proc/loadavg");
 constexpr const char *clone3_denied = "a filter of system calls (seccomp, as containers have one) "
                                       "denies clone3(), which ids are chosen with";
 
-// Whether this is an error of somebody who may not choose an id, or chose one that cannot be.
+// Whether the caller may not choose an id, or chose one that cannot exist.
 bool is_about_choosing(int error);
 Error not_chosen(pid_t pid, int error);
 

@@ -146,8 +146,8 @@ Result<void> set_permissions(const Ipc &ipc, int id, bool to_be_filled)
     }
     int result = same ? 0 : control(ipc.kind, id, IPC_SET, &status);
     if (result != 0 && errno == EINVAL && (ipc.uid != uid || ipc.gid != gid)) {
-        // A user namespace (--pidns) does not have that user, so nobody could
-        // use the object as its owner; it may as well stay with its creator.
+        // A user namespace (--pidns) does not have that user, so no process could use the object as
+        // its owner; its creator can keep it.
         now.uid = uid;
         now.gid = gid;
         result = control(ipc.kind, id, IPC_SET, &status);

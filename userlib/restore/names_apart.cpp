@@ -24,8 +24,8 @@ void keep_names_apart(Saved &saved)
         name = saved.payloads.emplace_back(without_file(name));
     };
     for (auto &[id, socket] : saved.sockets()) {
-        // Several sockets may have been bound to one name before their files were renamed: they
-        // are told apart by the names that they have now.
+        // Several sockets may have been bound to one name before their files were renamed: their
+        // present names distinguish them.
         const auto more = saved.of<image::SocketMore>().find(id);
         const SocketName old(socket.local);
         const Result<SocketName> now =

@@ -27,8 +27,8 @@ class Namesake
   public:
     // Descriptors that it has made; −1: none.
     using Made = std::array<int, 2>;
-    // What it does, in its own memory, a copy of ours, by system calls only: 0, or −errno. Its
-    // descriptors are those that were open when it was made.
+    // The work of the namesake, in its own memory, which is a copy of ours; by system calls only.
+    // Returns 0, or −errno. Its descriptors are those that were open when it was made.
     using Deed = std::function<long(int word, Made &made)>;
     struct Maker {
         MakeProcess make;

@@ -84,7 +84,8 @@ class Nursery
         make_ = maker;
         ids_ = ids;
     }
-    // The caller's children become its siblings; `lost`: the pid of one that was made in vain.
+    // The caller's children become its siblings; `lost`: the pid of a process that was made but
+    // cannot be used.
     void make_siblings(pid_t *lost) { lost_ = lost; }
     size_t add(Newborn child);
     // A descriptor that all processes inherit under the same number.

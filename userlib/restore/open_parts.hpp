@@ -94,7 +94,7 @@ void tell_peers(Planning &p);
 // ends lingering ones that still have the addresses, before anything is bound.
 void free_addresses(const Planning &p);
 Result<void> open_connections(Planning &p);
-// Sets their options once they are filled; set before, they would be in the way.
+// Sets their options once they are filled; set earlier, these would disturb the filling.
 Result<void> finish_connections(Planning &p);
 void plan_listeners(Planning &p);
 // fill_socket.cpp: refills sockets, when every open file is open that may be in flight there.

@@ -105,7 +105,7 @@ Result<Pair> named_datagrams(Planning &p, const image::Socket &saved, const imag
     return pair;
 }
 
-// Falls back to an unnamed pair, with a notice, where the name cannot be had.
+// Falls back to an unnamed pair, with a notice, where the name is not available.
 Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::Socket *other)
 {
     if (other == nullptr || (!is_named(saved.local) && !is_named(other->local)))

@@ -17,7 +17,7 @@ constexpr uint64_t pipe_size = 1 << 20;     // fewer calls; not every user may h
 constexpr uint64_t ahead = 32 << 20;        // how far the kernel reads ahead
 constexpr uint64_t ahead_step = 128 * 1024; // the kernel may take no more of one request
 
-// Tells the kernel what is needed of the image soon. Nothing depends on it.
+// Tells the kernel which part of the image is needed soon. This is only an optimisation.
 class ReadAhead
 {
   public:

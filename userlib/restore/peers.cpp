@@ -83,7 +83,8 @@ std::optional<Namesake> Namesakes::make(pid_t who, const Namesake::Deed &deed)
     Result<Namesake> made = Namesake::make(who, groups, {by, ids_}, deed);
     if (made)
         return std::move(*made);
-    // The ids are in use, or cannot be chosen. Each could be waited for in vain for seconds.
+    // The ids are in use, or cannot be chosen. Waiting for each could take seconds, without
+    // success.
     none_to_be_had_ = true;
     return std::nullopt;
 }

@@ -41,7 +41,7 @@ std::vector<Range> ranges_of(const std::vector<Run> &runs)
     return ranges;
 }
 
-// Memory that fork() shares until somebody writes to it, and that is mapped as it was.
+// Memory that fork() shares until a process writes to it, and that is mapped as it was.
 bool is_kept_by_fork(const Region &region)
 {
     constexpr uint32_t others = image::kRegionShared | image::kRegionGrowsDown |
@@ -51,7 +51,7 @@ bool is_kept_by_fork(const Region &region)
            (region.flags & others) == 0 && region.numa_mode == MPOL_DEFAULT;
 }
 
-// Whether both would be mapped alike, but for where they begin and end.
+// Whether both would be mapped in the same way, except for their begin and end.
 bool are_alike(const Region &a, const Region &b)
 {
     return is_kept_by_fork(a) && is_kept_by_fork(b) && a.kind == b.kind && a.flags == b.flags &&
@@ -59,7 +59,7 @@ bool are_alike(const Region &a, const Region &b)
            (a.file == 0 || a.file_offset - a.start == b.file_offset - b.start);
 }
 
-// Calls `f(region, its parent's, range)` for the beginning of each region that both have alike.
+// Calls `f(region, its parent's, range)` for the beginning of each region that both processes have.
 template <class F>
 Result<void> for_each_common(const Saved &saved, const Saved &parents, F &&f)
 {
@@ -224,7 +224,7 @@ bool Choice::has_made_children(size_t number) const
     return false;
 }
 
-// Children come behind their parents, so what is below a process is decided before.
+// Children follow their parents in the list, so the descendants of a process are decided before it.
 Result<std::vector<bool>> Choice::choose()
 {
     chosen_.assign(tree_.processes.size(), false);

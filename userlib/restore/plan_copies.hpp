@@ -20,7 +20,7 @@ struct KeptMemory {
     // Mapped as in the parent: the beginning of a region, or all of it. A part further on would
     // stay a mapping of its own, which the program could not grow by mremap().
     std::vector<capture::Run> kept;
-    // Regions that go on behind what is kept of them.
+    // Regions of which only the first part is kept.
     struct Grown {
         uint64_t start, kept_end, end;
     };

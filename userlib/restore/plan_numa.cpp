@@ -14,7 +14,7 @@ namespace cryo::restore {
 
 namespace {
 
-// Whether this kernel takes the policy: tried on ourselves for a moment.
+// Whether this kernel accepts the policy: it is set for this process and reset.
 bool is_possible(uint32_t mode, image::Bytes nodes)
 {
     constexpr int most = 1024;

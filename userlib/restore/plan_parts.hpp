@@ -42,7 +42,7 @@ struct Planning {
     std::shared_ptr<Namesakes> namesakes = {};    // while sockets are made (peers.hpp)
 };
 
-// planner.cpp: for what is the same of several threads or mappings.
+// planner.cpp: for facts that several threads or mappings have in common.
 void notice_once(Planning &p, std::string notice);
 
 // planner.cpp: all of one process whose files are

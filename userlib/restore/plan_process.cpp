@@ -35,9 +35,9 @@ void plan_memory_merge(Planning &p)
                         strerror(errno)));
 }
 
-// What the kernel writes when the thread ends. A rehearsal does without: memory
-// shared with the program through a file may have a mutex whose owner, identified
-// by its thread's id, would be marked as dead when the rehearsal ends.
+// The words that the kernel writes when the thread ends. A rehearsal omits them: memory shared with
+// the program through a file may have a mutex whose owner, identified by its thread's id, would be
+// marked as dead when the rehearsal ends.
 void plan_last_words(Program &program, const image::Thread &thread, const std::string &who)
 {
     program.call(who + "setting its tid address", SYS_set_tid_address,

@@ -11,8 +11,8 @@ namespace cryo::restore {
 // The pid that a copy of another process reports first; 0: it was not made.
 pid_t read_birth(int status);
 
-// Waits until there is something to read, or nobody has the other end any more. False: neither,
-// and the process has ended; children of a program that runs may hold the other end open.
+// Waits until there is something to read, or the other end is closed. False: neither, and the
+// process has ended; children of a running program may hold the other end open.
 bool says_more(int status, pid_t pid);
 
 // Whether another process of the tree, which runs already, has killed it and so has seen

@@ -9,7 +9,7 @@
 
 namespace cryo::restore {
 
-// Tried on the calling thread, for a moment.
+// Sets the values for the calling thread, and resets them.
 bool may_have_nice(int nice);
 bool may_have_policy(int policy);
 

@@ -69,7 +69,7 @@ SocketName name_now(const Planning &p, const image::Socket &socket)
 
 Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
 {
-    // Several sockets may have been bound to the name that the sender tells.
+    // Several sockets may have been bound to the name of the sender.
     const auto to = p.saved.sockets().find(saved.peer_open_file);
     const bool known = saved.domain == AF_UNIX && to != p.saved.sockets().end();
     const SocketName peer = known ? name_now(p, to->second) : SocketName(saved.peer);

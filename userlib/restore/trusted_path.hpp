@@ -18,12 +18,12 @@
 
 namespace cryo::restore {
 
-// What is found where the name ends in a link; a receiver is a socket whose owner was not saved.
+// The use of a link at the end of the name; a receiver is a socket whose owner was not saved.
 enum class AtEnd { target, link, receiver };
 
 // EPERM: it belongs to another user. Otherwise as open(2). A device belongs to nobody as long as it
-// has its saved number. A receiver may belong to anybody, if no directory
-// on the way is one in which everybody may make files.
+// has its saved number. A receiver may belong to any user, if everybody may make files in no
+// directory of the path.
 Result<Found> find_trusted(const RestartOptions &options, const image::File &file,
                            AtEnd at_end = AtEnd::target);
 

@@ -22,7 +22,7 @@ namespace cryo::restore {
 
 // Makes a process with this id (0: any): returns its pid in the parent, 0 in the child, or −errno.
 // With `lost` it becomes a sibling of the caller, as the requester wants it to be its child; the
-// pid of a process made in vain is left there.
+// pid of a process that was made but cannot be used is stored there.
 using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost);
 
 inline long make_process(pid_t wished, const Ids &, pid_t *lost) // by clone3

@@ -12,7 +12,8 @@ namespace cryo::capture {
 
 namespace {
 
-// By the user's choice: the last of its options counts. Under cr_run it can be saved itself.
+// Follows the user's choice: the last of the options counts. Under cr_run a cr_restart can be saved
+// itself.
 bool wants_to_be_left_out(const Proc &proc)
 {
     Result<std::string> words = proc.read("cmdline");

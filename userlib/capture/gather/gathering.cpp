@@ -252,7 +252,8 @@ Result<void> Gathering::await_prepared()
         const int ready = poll(look.data(), look.size(), some_stopped ? 1 : look_again_ms);
         if (Result<void> early = check_deadline(common_.deadline); !early)
             return early;
-        // Even if there is always somebody, perhaps a stranger, who has something to say.
+        // Silent members are looked at even if other processes, perhaps of another user, send
+        // messages all the time.
         const uint64_t now = now_ns();
         const bool look_at_silent =
             ready == 0 || now - last_look > uint64_t{look_again_ms} * 1'000'000;
@@ -309,7 +310,7 @@ Result<void> Gathering::stop_everybody()
                             : "nothing is left to save: " + left_out().front());
 }
 
-// A stopped process creates no others: once a look finds nobody new, the list is complete.
+// A stopped process creates no others: once a look finds no new process, the list is complete.
 Result<void> Gathering::gather()
 {
     for (;;) {

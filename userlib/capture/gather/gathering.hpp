@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From the request to the moment when all members are stopped: who is in scope, which checkpoint
-// has each process's turn, their callbacks, and the processes that callbacks add.
+// Controls a checkpoint from the request to the moment when all members are stopped: the processes
+// in scope, their turns (turn.hpp), their callbacks, and the processes that callbacks add.
 //
 //     Gathering gathering(412, options, common);
 //     if (Result<void> stopped = gathering.stop_everybody(); !stopped)
@@ -44,7 +44,7 @@ class Gathering
     void send_guests_away() { merging_.send_guests_away(); }
     // Waits until the callbacks of all members, which continue after the image, have ended.
     Result<void> callbacks_done();
-    // There will be no image: tells the programs, and their callbacks, why.
+    // Tells the programs and their callbacks that there will be no image, and why.
     void give_up(int why) { roster_.give_up(why); }
 
     // Parents before their children.

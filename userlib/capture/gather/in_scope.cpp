@@ -147,7 +147,7 @@ void InScope::add_own_end(const Members &members)
 
 void InScope::finish(const Members &members)
 {
-    // Only zombies whose parent is saved matter to the image.
+    // The image has only zombies whose parent is saved.
     std::erase_if(zombies_, [&](const Relation &zombie) {
         return std::ranges::none_of(
             members, [&](const auto &member) { return member->relation().pid == zombie.ppid; });

@@ -44,7 +44,7 @@ class InScope
     // Processes that are left out.
     const std::set<pid_t> &omitted() const { return omitted_; }
     void omit(pid_t pid) { omitted_.insert(pid); }
-    // Only the request's own scope, and nobody left out.
+    // Only the request's own scope, without processes that are left out.
     void begin_anew();
 
     // All members stand still: keeps the zombies that matter to the image.

@@ -70,7 +70,7 @@ bool Roster::is_needed() const
     });
 }
 
-// All are told before the first answer is awaited.
+// All processes get the message before the first answer is awaited.
 void Roster::give_up(int why)
 {
     for (const auto &member : members_)

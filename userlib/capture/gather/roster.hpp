@@ -58,7 +58,7 @@ class Roster
     bool has_begun(pid_t pid) const;
     // Whether a checkpoint that waits for one of them holds others, and cannot be merged.
     bool is_needed() const;
-    // There will be no image: tells the programs, and their callbacks, why.
+    // Tells the programs and their callbacks that there will be no image, and why.
     void give_up(int why);
 
   private:

@@ -20,8 +20,7 @@ constexpr uint64_t short_ns = 250 * ms;
 
 } // namespace
 
-// On a slow machine a try may take most of the time; what is in the way passes while the program
-// runs.
+// On a slow machine a try may take most of the time; obstacles pass while the program runs.
 Tries::Tries(const CheckpointOptions &options, uint64_t deadline, uint64_t (*clock)())
     : clock_(clock), begun_(clock()), deadline_(deadline), retry_ns_(1000 * ms * options.retry_s)
 {

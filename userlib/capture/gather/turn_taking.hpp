@@ -34,7 +34,8 @@ class TurnTaking
 
     void begin() { has_stepped_back_ = false; }
     // False: another checkpoint had one of the turns, so the processes must be looked up again. The
-    // turns taken so far are released before waiting, so that nobody waits for them meanwhile.
+    // turns taken so far are released before waiting, so that no other checkpoint waits for them
+    // meanwhile.
     Result<bool> take(const std::vector<Relation> &fresh, std::vector<Turn> &turns);
     // Since begin(), everything was given up for another checkpoint.
     bool has_stepped_back() const { return has_stepped_back_; }

@@ -46,7 +46,7 @@ bool will_listen(const Proc &proc)
     return !maps || maps->empty();
 }
 
-// An error is told later, perhaps by another thread.
+// An error is reported later, perhaps by another thread.
 Result<Fd> handle_of(pid_t pid)
 {
     Fd handle(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));

@@ -46,7 +46,7 @@ class MemoryChanges
     void look_while_it_stands(Tracker &tracker);
     // With a tracker that has begun: what will be read is `frozen`, and the program goes on.
     void watch_frozen(std::unique_ptr<Tracker> tracker, Frozen &frozen);
-    // That copy will not be read: what only it could tell is unknown.
+    // That copy will not be read: the facts that only it could show stay unknown.
     void forget_copy();
 
     // The result so far; more may be found when the program has resumed.

@@ -238,8 +238,8 @@ void PageTable::sort_rows()
     }
 }
 
-// Goes from the image down to its last base and asks each only for what is left to it: every page
-// is handled once, no matter how many images were built on the base.
+// Goes from the image down to its last base and asks each only for the pages that no later image
+// has: every page is handled once, no matter how long the chain is.
 Result<PageTable> PageTable::of(Image &image)
 {
     PageTable table;

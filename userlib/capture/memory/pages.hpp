@@ -32,7 +32,7 @@ class PageMap
     // Pages not protected by a userfaultfd with WP_ASYNC. EPERM: part of the range is not
     // registered with one.
     Result<std::vector<Run>> written(uint64_t start, uint64_t end) const;
-    // Whether a userfaultfd, whoever has it, protects the page at this address from writes.
+    // Whether a userfaultfd of any process protects the page at this address from writes.
     bool is_protected(uint64_t address) const;
     // As written(), without holes, and protects the reported pages in the same pass. Pages in
     // `kept` were unwritten before and are not protected here: if they are written meanwhile, the

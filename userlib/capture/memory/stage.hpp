@@ -30,7 +30,7 @@ struct Unmap {
 class Stage
 {
   public:
-    // None if so much memory may not be had.
+    // None if so much memory is not available.
     static std::optional<Stage> make(uint64_t bytes);
     // Allocates memory for that many more bytes; false: there is none.
     bool provide(uint64_t bytes);

@@ -25,8 +25,9 @@ bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
     return ioctl(userfaultfd.get(), UFFDIO_REGISTER, &range) == 0;
 }
 
-// The kernel does not look whose registration it is: a protection that is there would be taken away
-// from its owner. Our own registrations are asked for in this way only where they protect nothing.
+// The kernel does not check whose registration it is: an existing protection would be removed,
+// although another process owns it. Our own registrations are asked for in this way only where they
+// protect nothing.
 bool is_registered(const Fd &userfaultfd, const PageMap &map, uint64_t address)
 {
     constexpr uint64_t page = image::kPageSize;

@@ -116,15 +116,15 @@ Result<AgentFacts::Aio> ask(AgentSession &session, const Mapping &ring, uint64_t
     }
 }
 
-// 0: the other thread lives in the memory of this process; −1: it does not; else why the kernel
-// does not tell (errno). A process's id is its main thread's.
+// 0: the other thread shares the memory of this process; −1: it does not; else the errno for which
+// the kernel does not say. A process's id is its main thread's.
 int thread_lives_with(pid_t pid, pid_t other)
 {
     const long order = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
     return order < 0 ? errno : order == 0 ? 0 : -1;
 }
 
-// As thread_lives_with(), but about a whole process: whichever of its threads still live.
+// As thread_lives_with(), but for a whole process: any of its threads that still live.
 int lives_with(pid_t pid, pid_t other)
 {
     const int found = thread_lives_with(pid, other);

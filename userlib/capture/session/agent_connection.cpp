@@ -161,7 +161,8 @@ Result<Reply> AgentConnection::reply(Op op)
     return answer;
 }
 
-// From older agents everything is known by their version. Others have told it when they accepted.
+// The version of an older agent tells its features. Newer agents sent their features when they
+// accepted.
 void AgentConnection::note_release(const Reply &reply)
 {
     if (reply.magic != agent::protocol_magic)

@@ -22,8 +22,8 @@ namespace cryo::capture {
 class AgentDoor
 {
   public:
-    // Where to connect, after checking that it is allowed. The checks take so long that they are
-    // done for all processes before the first is disturbed.
+    // Where to connect, after checking that it is allowed. The checks take long, so they are done
+    // for all processes before the first is disturbed.
     static Result<AgentDoor> find(pid_t pid);
     pid_t pid() const { return pid_; }
     // Connects; from now on the program is interrupted.

@@ -146,8 +146,8 @@ Result<size_t> PageSource::ask_alike(std::span<const Part> parts)
     return ask({runs.data(), count}, parts[0].zeros_behind_file, parts[0].protection);
 }
 
-// Moves what is in the pipe, or part of it: at least a byte, unless the server has ended. Copies if
-// the file system does not take pages by reference.
+// Moves the contents of the pipe, or a part of them: at least a byte, unless the server has ended.
+// Copies the bytes if the file system does not take pages by reference.
 Result<uint64_t> PageSource::move(const Target &to, uint64_t most)
 {
     auto at = static_cast<loff_t>(to.offset);

@@ -46,8 +46,8 @@ class AgentSession
     // Limits on waiting, as in AgentConnection.
     void set_deadline(uint64_t ns) { connection_->set_deadline(ns); }
     void set_silence(uint64_t ns) { connection_->set_silence(ns); }
-    // The agent lets the program resume if it hears nothing for as long as the request allows; this
-    // tells it that we are still working.
+    // The agent lets the program resume if it receives nothing for as long as the request allows;
+    // this message tells it that the command still works.
     void say_alive();
     // Checks that the program has been stopped all the time, and restarts its silence limit. Older
     // agents cannot answer; for them it succeeds.

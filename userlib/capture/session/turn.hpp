@@ -49,8 +49,9 @@ class Turn
         uid_t uid = 0;
         uint64_t since = 0;   // when examined last, on the monotonic clock; 0: not yet
         bool in_need = false; // holds other turns and cannot be merged with us
-        // Only a waiter of our own user is listened to. One of another user may be a stranger, and
-        // has nothing to say that concerns us: ours waits for nobody's turn but root's and its own.
+        // Only a waiter of our own user is listened to. A process of another user may be an
+        // attacker, and its messages do not matter: checkpoints of our user wait only for turns
+        // that root or the same user holds.
         bool is_ours() const;
     };
     // The waiters for a turn that we hold, up to a limit. Those without a connection are dropped.

@@ -65,7 +65,8 @@ void completed_natively(Request &request, const MPI_Status &status, int error, i
 void test_natively(Request &request);
 // Tests once. True: complete (or inactive).
 bool poll(Request &request);
-// Between two polls in a waiting loop, or after a failed test: stops if required, tells the tree.
+// Called between two polls in a waiting loop, or after a failed test: stops if required, and sends
+// messages to the tree.
 void pause_for(Request &request);
 void pause_for(bookmark::Comm &comm, int source);
 void pause_over();

@@ -44,7 +44,7 @@ class Fruitless
         return true;
     }
 
-    // Records that this call has asked the library for these in vain.
+    // Records that this call has asked the library about these without success.
     void were(int count, const Word *words)
     {
         if (several_threads || count < 1 || count > few)

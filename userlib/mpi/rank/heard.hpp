@@ -33,7 +33,7 @@ class Heard
     // The error of the call made since, whatever the handler has made of it.
     int of(int result) const { return since(result); }
 
-    // As of(), where the last Heard object is not at hand.
+    // As of(), for callers without the last Heard object.
     static int since(int result)
     {
         return result == MPI_SUCCESS && has_any() ? last_error.code : result;

@@ -62,8 +62,8 @@ Result<void> join(int fd, const image::GroupMember &saved)
                        &one, sizeof(one)) != 0)
             return failure(errno, fmt::format("{}, source {}", what, printable(source)));
     }
-    // A member that hears nobody: leaving a source that is not there fails, but not before a
-    // membership without sources has changed to hearing its sources only.
+    // A member that receives from no source: leaving a source that is not there fails, but first
+    // changes a membership without sources to one that receives from its sources only.
     if (saved.only_sources && sources.empty()) {
         one.gsr_source = whole.gr_group;
         setsockopt(fd, level, MCAST_LEAVE_SOURCE_GROUP, &one, sizeof(one));

@@ -56,9 +56,9 @@ bool connects_within(const Opening &opening)
     });
 }
 
-// Whether the filter comes at the end: what is connected or filled by this restart must not be
-// dropped by it, and has passed it already. One that listens has its filter before anybody else can
-// call it, if this restart does not.
+// Whether the filter is set at the end: it must not drop connections and data of this restart,
+// which passed it before the checkpoint. A listener to which this restart does not connect gets its
+// filter before any other process can connect.
 bool is_filled(const Opening &opening, const image::Socket &socket)
 {
     if (is_internet(socket) && socket.state == image::SocketState::listening)

@@ -62,8 +62,8 @@ uint64_t as_diagnosed(uint64_t major_number, uint64_t minor_number)
     return major_number << 20 | minor_number;
 }
 
-// The device of the file system that a file is on; none: that cannot be told. The device that
-// stat(2) tells may be another one: a subvolume of btrfs and a layer of an overlay have their own.
+// The device of the file system that a file is on; none: unknown. The device that stat(2) reports
+// may be another one: a subvolume of btrfs and a layer of an overlay have their own.
 std::optional<uint64_t> device_of_mount(int file)
 {
     const Proc own(getpid());
@@ -124,7 +124,8 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
 // replace an old one at once. Otherwise returns what is wrong with its name.
 std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode)
 {
-    // In a directory where everybody may write they may be anybody's.
+    // In a directory that everybody may write to, any user may have made the files: so their number
+    // is limited.
     constexpr int most_entries = 100'000, most_sockets = 10'000;
     std::string lost = "whose name does not lead to it any more"; // returned by a move
     const std::string path = capture::unix_path(look.local);

@@ -49,7 +49,7 @@ class InDirectory
     bool there_;
 };
 
-// Removes a socket file whose socket is gone: bind(2) would fail because of it.
+// Removes a socket file without a socket: bind(2) would fail because of it.
 Result<void> remove_stale(const SocketName &name, int kind);
 
 // Renames the files of sockets as the program did it: so the sockets tell their old names, and are
