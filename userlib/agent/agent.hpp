@@ -73,8 +73,9 @@ void remember_runtime_directory(const char *directory); // the user's; may be nu
 long open_control();
 void forget_control(); // in a child that inherited it
 void tell_signal_at_door();
-// Before the program has system calls passed to itself: from then on, no checkpointer may connect.
-// False: it was told already, or there is no door. The second is for when the program's call fails.
+// Called before the kernel starts to pass the program's system calls to the program: from then on,
+// no checkpointer may connect. False: this was done already, or there is no door. The second
+// function undoes it when the program's call fails.
 bool begin_passing_calls();
 void withdraw_passing_calls();
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls of libcr.h as the agent implements them: they return −errno and leave errno alone.
+// The agent's implementation of the calls of libcr.h: they return −errno and do not change errno.
 #pragma once
 
 #include "agent/clients.hpp"

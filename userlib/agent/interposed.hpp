@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The functions of the C library that the preloaded library interposes. Each is rarely called, or
-// is called to wait, or is a system call beside which a look at a table or at one word costs
-// nothing. Hot functions are left alone.
+// is called to wait, or is a system call so slow that reading a table or one word costs nothing in
+// comparison. Hot functions are not interposed.
 #pragma once
 
 #include "agent/agent.hpp"

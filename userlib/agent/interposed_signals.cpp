@@ -184,8 +184,8 @@ int set_mask(SetMask next, int how, const sigset_t *set, sigset_t *old)
     return next(how, &rest, old);
 }
 
-// The program uses all signals, ours too, and no other is free: our handler runs the program's.
-// That may be interrupted by itself, since our signal is never blocked.
+// The program uses all signals, also Cryo's, and no other is free: Cryo's handler calls the
+// program's. That may be interrupted by itself, since our signal is never blocked.
 bool run_believed(siginfo_t *info, void *frame)
 {
     const struct sigaction action = believed;

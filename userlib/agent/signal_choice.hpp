@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gives the checkpoint signal up to a program that wants to use it:
+// Gives up the checkpoint signal for a program that uses it itself:
 //
 //     if (number == state.signal && leave_signal(used))
 //         ... Cryo now uses another signal; this one has its default action

@@ -8,7 +8,7 @@
 //     return real_semtimedop(set, operations, count, wait.limit());
 //
 // It lies in the caller's frame, so that nothing has to be undone if one of the program's handlers
-// jumps out of the wait.
+// leaves the wait by longjmp.
 #pragma once
 
 #include "base/clock.hpp"

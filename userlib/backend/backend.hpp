@@ -62,8 +62,8 @@ class Backend
 
 enum class Purpose { checkpoint, restart };
 
-// `wanted`: "auto", or the name of a backend or of a plug-in. `say` receives the choice, and why no
-// better one was made.
+// `wanted`: "auto", or the name of a backend or of a plug-in. `say` receives the choice, and the
+// reason why no better one was possible.
 Result<std::unique_ptr<Backend>> choose(std::string_view wanted, Purpose purpose,
                                         const std::function<void(std::string_view)> &say = {});
 

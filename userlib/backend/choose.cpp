@@ -24,7 +24,7 @@ bool is_foreign(std::string_view name)
     return name == "criu" || name == "self";
 }
 
-// An image that only a plug-in can read: its owner can be checked nevertheless.
+// An image that only a plug-in can read: its owner is checked all the same.
 Result<void> check_file(const RestartRequest &request, const std::string &file)
 {
     if (request.fd >= 0)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An address in another process. Nothing makes a pointer of it by itself: what lies there is read
-// by the agent in that process, from /proc, or from a copy.
+// An address in another process. It never converts to a pointer implicitly: the memory there is
+// read by the agent in that process, from /proc, or from a copy.
 //
 //     const RemoteAddress start(mapping.start);
 //     for (RemoteAddress at = start; at < end; at += page_size) ...

@@ -20,8 +20,8 @@
 
 namespace cryo {
 
-// What a caller decides by, where the code says too little. The text is for people alone: nothing
-// looks for words in it.
+// The reason of an error, for callers that must distinguish more than the code does. The text is
+// only for people: no code searches it for words.
 enum class Reason : uint8_t {
     other,
     no_agent,      // the process was not started under cr_run
@@ -45,13 +45,13 @@ class Error
 
     // A copy of this error, prefixed by the attempted action: "doing: text".
     Error within(std::string_view doing) const;
-    // A copy of this error that says something else.
+    // A copy of this error with another text.
     Error with_text(std::string text) const { return {code_, std::move(text), reason_}; }
 
     // A copy with "(remark)" on a last line of its own, unless that line is there already. A remark
     // contains what may differ each time that the same error happens.
     Error with_remark(std::string_view remark) const;
-    // A copy that says more, before the remark.
+    // A copy with additional text before the remark.
     Error with_more(std::string_view more) const;
     std::string_view remark() const;
     std::string_view text_without_remark() const;

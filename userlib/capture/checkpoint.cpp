@@ -44,7 +44,7 @@ class Checkpoint
     }
 
     Result<Outcome> run();
-    // The error in the form meant for the requester.
+    // The error in the form that the requester gets.
     Error told(const Error &why) const { return told_of_ended(members_, why); }
     // Tells the programs and their callbacks that there will be no image, and why.
     void give_up(int why)
@@ -251,8 +251,8 @@ Result<void> Checkpoint::go_on()
     return {};
 }
 
-// The programs resume by themselves if they hear nothing for too long. So this is called where
-// there is real progress, and nowhere else.
+// The programs resume by themselves if they receive nothing for too long. So this is called only
+// where there is real progress.
 void Checkpoint::say_alive()
 {
     constexpr uint64_t seldom_ns = 500'000'000;

@@ -18,7 +18,7 @@
 namespace cryo::cli {
 
 void add_handle_option(CLI::App &app, int &handle);
-// ESRCH: the process that was meant has ended, whatever has its id now.
+// ESRCH: the intended process has ended, even if another one has its id now.
 Result<void> check_handle(int handle, pid_t pid);
 
 } // namespace cryo::cli

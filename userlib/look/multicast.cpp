@@ -182,7 +182,7 @@ void GroupTables::look_at(int fd, const Proc &holder, SocketLook &look)
             problem = table.problem_of_6;
         ask(table.of_6);
     }
-    // A stream hears no multicasts anyhow.
+    // A stream socket receives no multicasts.
     if (look.problem.empty() && look.kind != SOCK_STREAM)
         look.problem = problem;
 }

@@ -16,8 +16,8 @@
 namespace cryo::capture {
 
 // The kernel does not list a socket's groups, but answers about each one, and lists those that
-// interfaces listen to. What is joined on an interface that is gone is in no list, and hears
-// nothing.
+// interfaces listen to. A group that was joined on an interface that is gone is in no list, and
+// receives nothing.
 class GroupTables
 {
   public:
@@ -42,8 +42,8 @@ class GroupTables
     std::map<uint64_t, Table> tables_; // by network namespace
 };
 
-// The sources that the socket hears in a group, which it has joined on this interface; nothing: it
-// has not.
+// The sources from which the socket receives in a group that it has joined on this interface;
+// nothing: it has not joined.
 Result<std::optional<SourceFilter>> read_source_filter(int fd, uint32_t interface,
                                                        std::string_view group);
 

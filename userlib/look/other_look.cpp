@@ -62,7 +62,7 @@ bool read_groups(int fd, SocketLook &look)
     if (getsockopt(fd, SOL_NETLINK, NETLINK_LIST_MEMBERSHIPS, bits.data(), &size) != 0 ||
         size > bits.size() * sizeof(bits[0]))
         return false;
-    // Old kernels say too small a size, so all of it is looked at.
+    // Old kernels report a size that is too small, so all of the buffer is read.
     for (uint32_t i = 0; i < bits.size() * 32; i++) {
         if ((bits[i / 32] >> i % 32 & 1) != 0)
             look.groups.push_back(i + 1);
@@ -72,7 +72,7 @@ bool read_groups(int fd, SocketLook &look)
 
 void look_at_netlink(int fd, SocketLook &look)
 {
-    // A socket that is not connected has a peer's address all the same: that of the kernel.
+    // A socket that is not connected also has a peer's address: that of the kernel.
     const auto peer = as<sockaddr_nl>(look.peer);
     look.connected = peer.nl_pid != 0 || peer.nl_groups != 0;
     if (!look.connected)

@@ -15,7 +15,7 @@
 
 namespace cryo::capture {
 
-// The sources that a socket hears in a group of multicasts.
+// The sources from which a socket receives in a multicast group.
 struct SourceFilter {
     bool only_sources = false; // these; else all but these
     std::string sources;       // addresses of 4 bytes or 16, one after the other

@@ -11,8 +11,8 @@
 // with −EOPNOTSUPP, like unknown operations, and a wrong size with −EINVAL. decode.hpp checks all
 // this.
 //
-// Where nothing else is said, the reply is one Reply with the result: 0 or −errno. "A packet" and
-// "packets" follow the Reply, if the result is not below zero.
+// Unless a request says otherwise, the reply is one Reply with the result: 0 or −errno. "A packet"
+// and "packets" follow the Reply, if the result is not below zero.
 #pragma once
 
 #include "base/remote_address.hpp"

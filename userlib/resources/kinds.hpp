@@ -29,7 +29,7 @@ struct Restored {
 
 // How a kind is opened by a name.
 struct ByName {
-    // Whether what the name leads to now may still be what was saved; null: whatever it is.
+    // Whether the file that has the name now may be the saved one; null: any file may.
     Result<void> (*check)(const image::File &file, const struct stat &now) = nullptr;
     uint32_t flags = 0; // of open(2), in addition
     Devices devices = Devices::refused;
@@ -48,8 +48,8 @@ struct Kind {
     // it again.
     std::string_view only_of_processes = {};
 
-    // Why an open file of this kind cannot be saved, as it stands before its link; empty: it can.
-    // null: each can.
+    // The reason why an open file of this kind cannot be saved, as the text in front of its link;
+    // empty: it can be saved. null: every one can.
     std::string_view (*refused)(const Seen &seen) = nullptr;
     // Before anything is recorded: gives open files the names by which a restart finds them.
     void (*rename)(std::vector<Seen> &all) = nullptr;

@@ -137,7 +137,8 @@ void take_locks(Opening &opening, const std::vector<image::Lock> &locks)
     }
 }
 
-// Opening such a file would break the lease: its holder would be told, and lose it in the end.
+// Opening such a file would break the lease: its holder would get a signal, and lose the lease in
+// the end.
 Result<void> refuse_leases(const Opening &opening, const std::vector<image::Lock> &locks)
 {
     for (const image::Lock &lock : locks) {

@@ -80,7 +80,7 @@ class Saving
     virtual std::set<pid_t> members(bool with_zombies) const = 0;
     // fdinfo, read anew.
     virtual Result<std::string> info_now(const Seen &seen) const = 0;
-    // More of the way out: that saving the whole session would do, if it has the other end, `link`.
+    // A further remedy: saving the whole session, if a process of it has the other end, `link`.
     virtual std::string offer(const Seen &seen, const std::string &link) = 0;
     virtual PipeChoice pipe_choice() const = 0;
 

@@ -176,7 +176,8 @@ Result<void> save_all(Saving &saving)
     return {};
 }
 
-// The kernel gives the lowest free number: those below the wanted one are held until it comes.
+// The kernel assigns the lowest free number: terminals with lower numbers are kept open until the
+// wanted number is assigned.
 Result<Fd> make_master(uint32_t wished, unsigned &number)
 {
     constexpr size_t most = 64;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds users of a System V object that still exists at a restart. The kernel says
-// little about processes that only wait or have waited; what it says is gathered here.
+// Finds users of a System V object that still exists at a restart. The kernel shows little about
+// processes that only wait or have waited; this file collects what it shows.
 #pragma once
 
 #include "base/result.hpp"

@@ -29,7 +29,7 @@ struct MappedFile {
 class MappedFiles
 {
   public:
-    // EPERM: another user's file stands there. Otherwise as open(2).
+    // EPERM: another user's file has this name. Otherwise as open(2).
     Result<MappedFile *> find(Planning &p, const image::File &file, bool writes);
     // A descriptor of a directory owned by one of `owners`, or by an always trusted user.
     Result<int> directory(Planning &p, const std::string &path, const std::set<uint32_t> &owners);

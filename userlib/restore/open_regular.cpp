@@ -264,7 +264,7 @@ Result<void> open_replacement(Planning &p, const image::File &file)
     return {};
 }
 
-// Whether a path means the process itself: such a file is opened in the fresh process.
+// Whether a path refers to the process itself: such a file is opened in the fresh process.
 bool is_about_itself(const Planning &p, std::string_view path)
 {
     const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);

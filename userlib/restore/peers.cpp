@@ -46,8 +46,8 @@ Namesakes::Namesakes(const Planning &p) : p_(p), ids_(ids_of(p.options.device))
         ids_.may_choose(static_cast<int32_t>(pid));
 }
 
-// An id that no member will have may be somebody else's by now, and a member that had another user
-// then, or of which a forged image says so, has ours.
+// Another process may have an id that no member will have. A member that had another user at the
+// checkpoint, or has one by a forged image, gets our user.
 std::optional<pid_t> Namesakes::named(uint32_t open_file) const
 {
     const auto told = p_.saved.of<image::PeerCredentials>().find(open_file);

@@ -23,9 +23,9 @@ class Namesakes
 
     // Unnamed sockets, of which one is this one.
     Result<ConnectedPair> pair(const image::Socket &saved);
-    // As listen(2), before `caller` connects: it names whoever has called this last. Nothing is
-    // done where that is the right one already, so a socket that listens has this backlog. False:
-    // errno says why.
+    // As listen(2), before `caller` connects: the socket names the process that called this last.
+    // Nothing is done where that is the right process already, so a listening socket must have this
+    // backlog already. False: errno says why.
     bool listen(const image::Socket &caller, int fd, int backlog);
     // A namesake of the process that the accepted end named: the one that had connected.
     std::optional<Namesake> caller_of(const image::Socket &accepted, const Namesake::Deed &deed);

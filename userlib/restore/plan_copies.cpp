@@ -196,7 +196,7 @@ class Choice
     std::vector<bool> chosen_;
 };
 
-// Whether fork() alone would make the process out of its parent, which comes first.
+// Whether fork() alone made the process from its parent, which precedes it in the list.
 bool Choice::are_kin(size_t number) const
 {
     const Newborn &kin = tree_.processes[number].kin;

@@ -161,7 +161,7 @@ std::string login_name(int64_t uid)
 }
 
 // The audit log attributes what a process does to the user who has logged in for it. For a restored
-// process that is whoever restarts it, whatever the image says, so the id is never set.
+// process that is the user who restarts it, whatever the image says, so the id is never set.
 void plan_login(Planning &p)
 {
     const int64_t saved = p.saved.process.login_uid;

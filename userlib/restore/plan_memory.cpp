@@ -189,7 +189,7 @@ Result<std::vector<Range>> contents_of(image::Image &image, const image::Region 
         const uint64_t count = std::min(run->count, pages - at);
         if (count == 0)
             return Error(EINVAL, "the image's index is empty where memory should be");
-        // Zeros are sent as well where they lie over a file's page.
+        // Pages of zeros are sent, too, where they replace a page of a file.
         if (!run->hole && (run->kind != image::ExtentKind::zero || needs_file(region))) {
             const uint64_t start = region.start + at * image::kPageSize;
             parts.push_back({start, start + count * image::kPageSize});

@@ -221,7 +221,8 @@ Result<void> Restart::await_birth(Link &link)
     return Error(ECHILD, link.process->image->name() + ": the process died before it was restored");
 }
 
-// A copy of which nothing was heard yet is born after all, or its parent has ended before.
+// A copy that has reported nothing yet may exist nevertheless, or its parent has ended before
+// making it.
 void Restart::end_all()
 {
     nursery_.end_all();

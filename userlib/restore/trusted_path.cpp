@@ -96,7 +96,7 @@ class Search
     }
 
     // Device nodes are made by root alone, and a container may not know root as their owner.
-    // Terminals of the same number are of one user after the other.
+    // Terminals with the same number belong to different users over time.
     bool is_saved_device(const struct stat &status) const
     {
         constexpr unsigned first_terminal = 136, last_terminal = 143;

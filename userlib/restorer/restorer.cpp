@@ -159,8 +159,8 @@ long make_ring(uint64_t address, uint64_t length, const SavedRing &saved, uint64
 
 void work(Shared &shared, uint32_t first, uint32_t count);
 
-// What a new thread has to know. It lies at the top of the thread's stack in the
-// area, where the creator has left it, and is passed to the thread as `start`.
+// The data for a new thread. The creator places it at the top of the thread's stack in the area,
+// and passes its address to the thread as `start`.
 struct Start {
     Shared *shared;
     const Thread *thread;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How cr_run tells a later checkpoint which connections a program inherited from the process that
-// started it. The variable in the program's environment holds the boot id (inodes are meaningless
-// after a reboot), a colon, and the sockets' inodes, comma-separated.
+// The environment variable in which cr_run records, for a later checkpoint, the connections that a
+// program inherited from the process that started it. The variable in the program's environment
+// holds the boot id (inodes are meaningless after a reboot), a colon, and the sockets' inodes,
+// comma-separated.
 #pragma once
 
 namespace cryo::capture {

@@ -50,7 +50,7 @@ class Gathering
     // Parents before their children.
     Members &members() { return roster_.all(); }
     const std::vector<Relation> &zombies() const { return in_scope_.zombies(); }
-    // If `d` started this command, adds the SIGCHLD that tells it of our successful end.
+    // If `d` started this command, adds the SIGCHLD that reports this command's successful end.
     void tell_of_our_end(Description &d) const { in_scope_.tell_of_our_end(d); }
     // When the first member was asked to stop, on the monotonic clock: until then all ran.
     uint64_t begun() const { return begun_; }

@@ -50,7 +50,7 @@ class InScope
     // All members stand still: keeps the zombies that matter to the image.
     void finish(const Members &members);
     const std::vector<Relation> &zombies() const { return zombies_; }
-    // If `d` started this command, adds the SIGCHLD that tells it of our successful end.
+    // If `d` started this command, adds the SIGCHLD that reports this command's successful end.
     void tell_of_our_end(Description &d) const;
     // Why other processes are not among the members.
     const std::vector<std::string> &left_out() const { return left_out_; }

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Frozen>> Served::open(PageSource source)
 }
 
 // Programs reserve terabytes that they never touch. On kernels without PAGEMAP_SCAN the page map
-// tells of each of these pages, eight bytes for each.
+// has eight bytes for each of these pages.
 bool Served::is_untouched(uint64_t start, uint64_t end) const
 {
     if (!untouched_) {

@@ -180,8 +180,8 @@ Result<std::vector<Run>> PageMap::written(uint64_t start, uint64_t end) const
     return runs;
 }
 
-// The kernel finds written pages quickly but is slow to say what they are, so it is only asked
-// where there are some.
+// The kernel finds written pages quickly but reports their kinds slowly, so the kinds are read only
+// where there are written pages.
 Result<PageMap::Written> PageMap::protect_written(uint64_t start, uint64_t end) const
 {
     Result<std::vector<Run>> candidates = written(start, end);

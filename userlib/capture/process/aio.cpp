@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A program that stands still submits nothing, so what a disk does has ended soon.
+// A program that stands still submits nothing, so requests to a disk end soon.
 constexpr milliseconds patience(100);
 constexpr milliseconds longest_pause(8);
 

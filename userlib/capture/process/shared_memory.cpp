@@ -92,8 +92,8 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     file.huge_page_size = m.huge_page_size;
     if (file.object != 0 && common_.find(m) == nullptr)
         return; // its contents are saved by a descriptor or a name
-    // Whether any name leads to it. The mapping's own may be gone, and another one be left, or be
-    // back: the kernel calls the mapping deleted all the same.
+    // Whether any name leads to it. The mapping's own name may be removed while another one is
+    // left, or may exist again: in both cases the kernel reports the mapping as deleted.
     const bool gone = (file.flags & image::kFileUnlinked) != 0;
     if (gone && m.huge_page_size != 0 && (m.flags & image::kRegionNoReserve) != 0)
         d_.problems.add(fmt::format("memory at {:x}: shared huge pages (hugetlb) without a "

@@ -29,7 +29,7 @@
 
 namespace cryo::capture {
 
-// The program resumed by itself, because we were silent for too long.
+// The program resumed by itself, because this command was silent for too long.
 Error called_off_after(pid_t pid, uint64_t silent_ms);
 
 // Stopped by a signal, so that it does nothing at all.
@@ -47,7 +47,7 @@ class AgentConnection
     AgentConnection(const AgentConnection &) = delete;
     AgentConnection &operator=(const AgentConnection &) = delete;
 
-    // Another checkpoint has made this connection, and heard the agent.
+    // Another checkpoint has made this connection, and received the agent's answer.
     void take_over();
 
     int fd() const { return socket_.get(); }

@@ -52,9 +52,9 @@ class InDirectory
 // Removes a socket file without a socket: bind(2) would fail because of it.
 Result<void> remove_stale(const SocketName &name, int kind);
 
-// Renames the files of sockets as the program did it: so the sockets tell their old names, and are
-// found under the new ones. Each may have the old name of another, whatever the order: so all leave
-// their old names before the first gets its new one.
+// Renames the files of sockets as the program did it: so the sockets report their old names
+// (getsockname), and are found under the new ones. The new name of one may be the old name of
+// another: so all files are moved away from their old names before the first gets its new one.
 //
 //     SocketRenames renames;
 //     for (...) {

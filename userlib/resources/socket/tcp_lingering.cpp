@@ -75,7 +75,7 @@ bool port_lingers(uint16_t port)
 
 void end_lingering(const std::vector<TcpEnd> &ends)
 {
-    // An ended connection that keeps an address may be in the way of calling another.
+    // An ended connection that keeps an address may prevent a new connection from that address.
     for (int turn = 0; turn < 3 && !ends.empty(); turn++) {
         const Ports all = lingering_ports();
         bool found = false;
