@@ -5,6 +5,7 @@
 #include "resources/every_kind.hpp"
 
 #include "base/open_found.hpp"
+#include "base/patience.hpp"
 #include "base/trust.hpp"
 #include "image/messages.hpp"
 #include "look/former_holders.hpp"
@@ -118,21 +119,19 @@ Result<void> check_owner(const Opening &opening, int queue, const image::File &f
 // Waits for holders that are ending.
 Result<void> await_unused(int queue, const image::File &file)
 {
-    constexpr int turn_ms = 5;
-    constexpr int patience_ms = 5000;
     struct stat status;
     if (fstat(queue, &status) != 0)
         return Error::from_errno(title(file), errno);
-    for (int waited_ms = 0;; waited_ms += turn_ms) {
+    for (int waited_ms = 0;; waited_ms += release_poll_ms) {
         const pid_t pid = capture::queue_holder(status);
         if (pid == 0)
             return {};
-        if (!restore::is_passing(pid) || waited_ms >= patience_ms)
+        if (!restore::is_passing(pid) || waited_ms >= release_limit_ms)
             return Error(EBUSY, fmt::format("{} is in use: process {} has it open; its contents "
                                             "would change while they are in use. End that process "
                                             "first, or use --pidns, which makes a separate copy",
                                             title(file), pid));
-        const timespec pause = {0, turn_ms * 1'000'000};
+        const timespec pause = {0, release_poll_ms * 1'000'000};
         nanosleep(&pause, nullptr);
     }
 }

@@ -172,8 +172,7 @@ std::string name_of(const Ipc &ipc)
 
 Result<void> await_unused(const Ipc &ipc, int patience_ms)
 {
-    constexpr int turn_ms = 5;
-    for (int waited_ms = 0;; waited_ms += turn_ms) {
+    for (int waited_ms = 0;; waited_ms += release_poll_ms) {
         const std::optional<User> user = ipc.kind == IpcKind::segment      ? user_of_segment(ipc)
                                          : ipc.kind == IpcKind::semaphores ? user_of_semaphores(ipc)
                                                                            : user_of_queue(ipc);
@@ -188,7 +187,7 @@ Result<void> await_unused(const Ipc &ipc, int patience_ms)
                             user->pid != 0 ? fmt::format("process {}", user->pid)
                                            : std::string("somebody"),
                             user->how));
-        const timespec pause = {0, turn_ms * 1'000'000};
+        const timespec pause = {0, release_poll_ms * 1'000'000};
         nanosleep(&pause, nullptr);
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections between members are made again, between the same addresses, by
 // connecting and accepting: at the program's own listening socket, or at a temporary one.
+#include "base/patience.hpp"
 #include "base/print.hpp"
 #include "resources/socket/tcp_lingering.hpp"
 #include "restore/open_parts.hpp"
@@ -31,7 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int local_port_range = 51; // IP_LOCAL_PORT_RANGE, since Linux 6.3
 // The kernel keeps the addresses of an ended connection for a minute (TIME_WAIT).
 constexpr auto lingering = std::chrono::seconds(65);
-constexpr auto patience = std::chrono::seconds(10); // for steps within this machine
 
 void set_number(int fd, int level, int name, uint32_t value)
 {
@@ -207,7 +207,7 @@ Fd Connections::begin_call(const Address &from, const Address &to, uint32_t doma
 // that has just started; its connection is closed.
 Result<Fd> Connections::answer(const std::vector<int> &listeners, int caller, const Address &from)
 {
-    const Clock::time_point end = Clock::now() + patience;
+    const Clock::time_point end = Clock::now() + local_delivery_limit;
     std::vector<pollfd> wait;
     wait.reserve(listeners.size());
     for (const int fd : listeners)

@@ -4,6 +4,7 @@
 #include "resources/socket/filling.hpp"
 
 #include "base/fd.hpp"
+#include "base/patience.hpp"
 #include "look/internet_address.hpp"
 #include "look/socket_look.hpp"
 #include "resources/socket/socket_options.hpp"
@@ -25,8 +26,6 @@ namespace cryo::resources {
 using capture::InternetAddress;
 
 namespace {
-
-constexpr auto patience = std::chrono::seconds(10); // for a delivery within this machine
 
 std::string_view text_of(image::Bytes bytes)
 {
@@ -134,7 +133,7 @@ Result<void> send_one(int from, const InternetAddress &to, std::string_view byte
     if (sent != static_cast<ssize_t>(bytes.size()))
         return Error::from_errno(fmt::format("sending a datagram to {} again", printable(to)),
                                  sent < 0 ? errno : EIO);
-    const auto end = std::chrono::steady_clock::now() + patience;
+    const auto end = std::chrono::steady_clock::now() + local_delivery_limit;
     for (;;) {
         Result<Count> now = count_in(receiver);
         if (!now)
