@@ -65,24 +65,23 @@ inline constexpr CommonOption common_options[] = {
         .name = "compress",
         .value = &CommonOptions::compress,
         .choices = image::compress_names,
-        .checkpoint = {.help =
-                           "How pages are stored: none: as they are (default); auto: compressed "
-                           "while the disk is what is waited for (default with --delta); "
-                           "always"},
-        .keeper = {.help = "As of cr_checkpoint: none, auto (default with deltas) or always"},
+        .checkpoint = {.help = "How pages are stored: none: as they are (default); auto: "
+                               "compressed while the disk is the bottleneck (default with "
+                               "--delta); always: compressed where that saves space"},
+        .keeper = {.help = "As in cr_checkpoint: none, auto (default with deltas) or always"},
         .job = {.help = "How pages are stored: none: as they are; auto: compressed while the disk "
-                        "is what is waited for; always",
+                        "is the bottleneck; always: compressed where that saves space",
                 .initial = "none"},
     },
     {
         .name = "delta",
         .value = &CommonOptions::delta,
         .choices = delta_names,
-        .checkpoint = {.help = "Leave out pages that an earlier image has: auto, incremental (as "
-                               "in the image before), differential (as in the first), none",
+        .checkpoint = {.help = "Leave out pages that an earlier image has: auto, incremental (the "
+                               "previous image), differential (the first image), none",
                        .initial = "none",
                        .implied = "auto"},
-        .keeper = {.help = "As of cr_checkpoint: auto (default), incremental, differential, none",
+        .keeper = {.help = "As in cr_checkpoint: auto (default), incremental, differential, none",
                    .initial = "auto"},
         .job = {},
     },
@@ -90,12 +89,13 @@ inline constexpr CommonOption common_options[] = {
         .name = "backend",
         .value = &CommonOptions::backend,
         .choices = {},
-        .checkpoint = {.help = "Who saves: kmod (the kernel module), user (without it), auto (the "
-                               "best there is), criu (also what does not run under cr_run; for "
-                               "root), self (the program's own functions), or a plug-in",
-                       .initial = "auto"},
+        .checkpoint =
+            {.help = "The backend that saves: kmod (the kernel module), user (without it), auto "
+                     "(the best one available), criu (also programs that do not run under cr_run; "
+                     "for root), self (the program's own functions), or a plug-in",
+             .initial = "auto"},
         .keeper = {.initial = "auto"},
-        .job = {.help = "Who saves the ranks, as for cr_checkpoint (default: auto)"},
+        .job = {.help = "The backend that saves the ranks, as for cr_checkpoint (default: auto)"},
     },
 };
 

@@ -14,8 +14,8 @@ void add_file_options(CLI::App &app, capture::FileOptions &files)
     app.add_option_function<std::string>(
            "--sockets",
            [&files](const std::string &what) { files.close_sockets = what == "close"; },
-           "refuse: a connection of the program's own cannot be saved (default); close: it comes "
-           "back as closed, as an inherited one does anyway")
+           "refuse: a program with a connection that cannot be saved is refused (default); close: "
+           "the connection comes back as closed, as an inherited one always does")
         ->check(CLI::IsMember({"refuse", "close"}))
         ->group(group);
     app.add_option_function<std::string>(
