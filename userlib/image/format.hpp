@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The numbers of the image format: magics, limits, record types, flags. docs/image-format.md is
-// the specification; this file is the same in C++. It has no dependency but the language, so that
-// the async-signal-safe feed can use it too.
+// the specification; this file is the same in C++. It depends only on the language and the
+// size of a page, so that the async-signal-safe feed can use it too.
 //
 //     if (prefix.type == RecordType::thread) ...
 #pragma once
