@@ -4,9 +4,9 @@
 // opened, mapped, or a working directory.
 //
 //     FileTable files(strings, options);
-//     files.add_open_file(seen);                            // now seen.open_file is its record's
-//     id files.file_of(seen).flags |= image::kFileUnlinked; const uint32_t library =
-//     files.mapped(path, device, inode);
+//     files.add_open_file(seen);                 // now seen.open_file is the id of its record
+//     files.file_of(seen).flags |= image::kFileUnlinked;
+//     const uint32_t library = files.mapped(path, device, inode);
 #pragma once
 
 #include "capture/files/file_options.hpp"
