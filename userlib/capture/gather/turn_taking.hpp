@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes the turns of processes (turn.hpp), and waits for another checkpoint that has one of them.
+// Takes the turns of processes (session/turn.hpp), and waits for another checkpoint that has one of
+// them.
 //
 //     TurnTaking turn_taking(options, in_scope, roster, merging);
 //     turn_taking.begin();

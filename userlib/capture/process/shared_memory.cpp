@@ -66,7 +66,7 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
 void SharedMappings::add(const Mapping &m, image::Region &region)
 {
     if (m.kind == RegionKind::sysv_shm) {
-        // An object of its own, which belongs to no process: see ipc_objects.cpp.
+        // An object of its own, which belongs to no process: see files/ipc_objects.cpp.
         region.object = d_.ipc.object_of(m.inode);
         region.object_page = m.offset / image::kPageSize;
         return;

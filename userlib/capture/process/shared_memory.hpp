@@ -2,10 +2,10 @@
 //
 // Shared mappings: which contents are saved, and as what the mappings are restored.
 //
-// The contents of a file with a descriptor are saved with the descriptor (file_contents.hpp), and
-// a file with a name stays where it is, unless its contents were asked for or it is POSIX shared
-// memory or a JVM's counters. What remains exists only in its mappings and is read through them:
-// shared anonymous memory, and files and memfds without name and descriptor.
+// The contents of a file with a descriptor are saved with the descriptor (files/file_contents.hpp),
+// and a file with a name stays where it is, unless its contents were asked for or it is POSIX
+// shared memory or a JVM's counters. What remains exists only in its mappings and is read through
+// them: shared anonymous memory, and files and memfds without name and descriptor.
 //
 //     SharedMappings shared(d, common, is_first);
 //     for (...)

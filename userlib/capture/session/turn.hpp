@@ -13,8 +13,8 @@
 //
 // Checkpoints whose callbacks forward them to each other's processes would deadlock. So a waiter
 // that holds other turns says so, and which kind of checkpoint it is; then the two are merged
-// (meeting.hpp). If they cannot be merged, or form a ring, a waiter steps back if the holder's
-// process id is smaller than its own.
+// (gather/meeting.hpp). If they cannot be merged, or form a ring, a waiter steps back if the
+// holder's process id is smaller than its own.
 #pragma once
 
 #include "base/fd.hpp"
