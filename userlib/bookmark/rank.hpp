@@ -45,10 +45,10 @@
 // program asked for), and Reports (what the tree is told).
 //
 // Without a checkpoint the cost is the counters, one clock, and one load of a flag that is false.
-// Calls must not overlap: a signal handler that interrupted a call of this class must leave
-// handle() to the wrapper. With Threads::many only pending() and a communicator's sent() and
-// received() may be called by several threads at once; the wrappers serialize everything else with
-// a lock, which a thread must release while it waits inside the library.
+// Calls must not overlap: a signal handler that interrupted a call of this class, or of one of its
+// parts, must leave handle() to the wrapper. With Threads::many only pending() and a communicator's
+// sent() and received() may be called by several threads at once; the wrappers serialize everything
+// else with a lock, which a thread must release while it waits inside the library.
 #pragma once
 
 #include <optional>
