@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How long a restart waits for other processes of this machine. Limits of a checkpoint are in
-// capture/patience.hpp, those of a job in coord/patience.hpp.
+// capture/session/patience.hpp, those of a job in coord/patience.hpp.
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The messages between two checkpoints when one needs a process whose turn the other has. The
-// messages are packets on the connection between the waiter and the holder of a turn (turn.hpp):
+// messages are packets on the connection between the waiter and the holder of a turn (capture/session/turn.hpp):
 //
 //     waiter                             holder of the turn
 //     need: rank, terms         ->
