@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The messages between two checkpoints when one needs a process whose turn the other has. The
-// messages are packets on the connection between the waiter and the holder of a turn (capture/session/turn.hpp):
+// messages are packets on the connection between the waiter and the holder of a turn
+// (capture/session/turn.hpp):
 //
 //     waiter                             holder of the turn
 //     need: rank, terms         ->
