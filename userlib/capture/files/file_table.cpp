@@ -16,7 +16,6 @@ namespace cryo::capture {
 
 using image::FileKind;
 using resources::gone;
-using resources::Seen;
 
 namespace {
 
