@@ -84,19 +84,19 @@ void tell(Options &options, const cryo::capture::Outcome &done)
         options.capture.file, done.threads, static_cast<double>(done.image.size) / 1048576,
         seconds(done.stopped_ns) * 1e3, seconds(done.total_ns));
     // If the image goes to standard output, nothing else may be written there.
-    options.talk.result(sentence,
-                        {{"image", options.capture.file},
-                         {"backend", options.used},
-                         {"processes", done.processes},
-                         {"threads", done.threads},
-                         {"pages", done.pages},
-                         {"snapshot", done.snapshot},
-                         {"tries", done.tries},
-                         {"bytes", done.image.size},
-                         {"stopped_ns", done.stopped_ns},
-                         {"rehearsed_ns", done.rehearsed_ns},
-                         {"total_ns", done.total_ns}},
-                        options.capture.fd == STDOUT_FILENO ? stderr : stdout);
+    options.talk.summary(sentence,
+                         {{"image", options.capture.file},
+                          {"backend", options.used},
+                          {"processes", done.processes},
+                          {"threads", done.threads},
+                          {"pages", done.pages},
+                          {"snapshot", done.snapshot},
+                          {"tries", done.tries},
+                          {"bytes", done.image.size},
+                          {"stopped_ns", done.stopped_ns},
+                          {"rehearsed_ns", done.rehearsed_ns},
+                          {"total_ns", done.total_ns}},
+                         options.capture.fd == STDOUT_FILENO ? stderr : stdout);
 }
 
 // Tables of pages come and go. Memory given back to the kernel returns page by page, and each

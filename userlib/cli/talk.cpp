@@ -86,17 +86,31 @@ void Talk::print(const Json &object, FILE *to) const
     fflush(to);
 }
 
+void Talk::print_complete(Json object, FILE *to) const
+{
+    object["phases"] = phases_;
+    object["notices"] = notices_;
+    print(object, to);
+}
+
 void Talk::result(const std::string &sentence, Json object, FILE *to)
 {
     end_progress();
     if (json_) {
-        object["phases"] = phases_;
-        object["notices"] = notices_;
-        print(object, to);
+        print_complete(std::move(object), to);
     } else if (!quiet_) {
         cryo::print(to, "{}\n", printable_message(sentence));
         fflush(to);
     }
+}
+
+void Talk::summary(const std::string &sentence, Json object, FILE *to)
+{
+    end_progress();
+    if (json_)
+        print_complete(std::move(object), to);
+    else if (verbose_ > 0)
+        say(sentence);
 }
 
 int Talk::fail(const Error &error, int value)

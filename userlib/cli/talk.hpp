@@ -45,6 +45,9 @@ class Talk
     void notices(const std::vector<std::string> &list);
     // Prints the sentence, or with --json the object, to `to`.
     void result(const std::string &sentence, Json object, FILE *to = stdout);
+    // Prints the object to `to` with --json, the sentence on standard error with -v, else nothing:
+    // for a command that is silent on success.
+    void summary(const std::string &sentence, Json object, FILE *to);
     // As cli::fail().
     int fail(const Error &error, int value = 0);
 
@@ -54,6 +57,7 @@ class Talk
     enum class Messages { none, errors, all };
     void say(std::string_view text) const;
     void print(const Json &object, FILE *to) const;
+    void print_complete(Json object, FILE *to) const;
 
     std::string command_;
     int verbose_ = 0;

@@ -104,7 +104,7 @@ class Destinations(case.Case):
     def test_descriptor(self):
         program = self.start()
         with open(self.path("piped"), "wb") as out:
-            checkpoint = self.spawn(case.command("cr_checkpoint"), "-F", "1", program.pid,
+            checkpoint = self.spawn(case.command("cr_checkpoint"), "-v", "-F", "1", program.pid,
                                     stderr=subprocess.PIPE, text=False)
             while part := checkpoint.stdout.read(1 << 16):
                 out.write(part)

@@ -227,8 +227,10 @@ fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
         for phase in ("stopped", "described", "frozen", "memory written", "committed"):
             self.assertRegex(said, rf"cr_checkpoint: {phase}.* \([\d.]+ .s, [\d.]+ m?s since")
         self.assertIn("backend ", said)
-        done = self.save("-q", "-f", "image", program.pid)
-        self.assertEqual(("", ""), (done.stdout, done.stderr))
+        self.assertRegex(said, r"cr_checkpoint: image: 1 threads, .* stood still for [\d.]+ ms")
+        for options in ((), ("-q",)):
+            done = self.save(*options, "-f", "image", program.pid)
+            self.assertEqual(("", ""), (done.stdout, done.stderr), options)
         self.assertNotEqual("", self.refuse(errno.EEXIST, "-q", "--noclobber", "-f", "image",
                                             program.pid))
         self.end(program)

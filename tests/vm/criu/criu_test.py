@@ -127,8 +127,9 @@ class Criu(unittest.TestCase):
     def test_it_goes_on_and_comes_back(self):
         counter = self.counter()
         self.count_on()
-        said = self.save(counter.pid)
-        self.assertIn("image", said.stdout)
+        said = self.save("-v", counter.pid)
+        self.assertEqual("", said.stdout)
+        self.assertIn("image", said.stderr)
         self.count_on()
         counter.kill()
         counter.wait()
