@@ -24,6 +24,8 @@ constexpr size_t max_threads = 4096;
 constexpr int library_signal = 33; // SIGSETXID, glibc's own
 // A thread that has not reacted to the checkpoint signal by then never will.
 constexpr int64_t arrival_limit_ns = 5'000'000'000;
+// From then on it is looked at whether it can (hearing.hpp).
+constexpr int64_t usual_arrival_ns = 100'000'000;
 
 struct Slot {
     ThreadFacts facts = {};

@@ -7,6 +7,7 @@
 // Runtimes that block signals by raw system calls leave that signal unblocked, too: a Go thread
 // that only waits for requested signals blocks the checkpoint signal for good.
 #include "agent/callbacks.hpp"
+#include "agent/hearing.hpp"
 #include "sys/raw.hpp"
 
 #include <csignal>
@@ -19,28 +20,6 @@ namespace {
 constexpr uint64_t bit(int signal)
 {
     return uint64_t(1) << (signal - 1);
-}
-
-// The mask of signals that a thread blocks, from "SigBlk:" in its status; 0: it is gone.
-uint64_t blocked_by(int tid)
-{
-    static char text[4096]; // only used by the leader of a checkpoint
-    const long size = read_task(tid, "status", text, sizeof(text));
-    constexpr char key[] = "\nSigBlk:\t";
-    uint64_t mask = 0;
-    for (long i = 0; i + 25 < size; i++) {
-        int same = 0;
-        while (key[same] != 0 && text[i + same] == key[same])
-            same++;
-        if (key[same] != 0)
-            continue;
-        for (int digit = 0; digit < 16; digit++) {
-            const char c = text[i + same + digit];
-            mask = mask << 4 | static_cast<uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
-        }
-        break;
-    }
-    return mask;
 }
 
 using Handler = void (*)(int, siginfo_t *, void *);
@@ -91,7 +70,7 @@ bool send_knock(int tid)
 
 bool knock_at_library_thread(int tid)
 {
-    const uint64_t blocked = blocked_by(tid);
+    const uint64_t blocked = status_of(tid).blocked;
     if ((blocked & bit(state.signal)) == 0 || (blocked & bit(library_signal)) != 0)
         return false;
     // If pending in a thread that executes another program, the signal would end that.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One round, from the accepted request until the last thread has left its callbacks.
 #include "agent/round.hpp"
+#include "agent/hearing.hpp"
 #include "protocol/decode.hpp"
 #include "sys/clock.hpp"
 #include "sys/raw.hpp"
@@ -103,9 +104,10 @@ void call_up_others(int self)
 }
 
 // The number of threads still in their callbacks. Drops clients whose threads have ended.
-size_t still_busy(bool late)
+size_t still_busy(long waited, Suspect &suspect)
 {
     size_t busy = 0;
+    bool watched = false;
     for (Client *client = first_client(); client != nullptr; client = client->next) {
         const bool begins = client->called_up.load() != 0;
         const bool runs = client->running && !client->leads && !client->thread_context &&
@@ -120,18 +122,25 @@ size_t still_busy(bool late)
             continue;
         }
         busy++;
-        if (begins && late)
+        const int tid = client->tid.load();
+        const bool watches = begins && waited > usual_arrival_ns && !watched &&
+                             (suspect.tid == 0 || suspect.tid == tid);
+        if (begins && (waited > arrival_limit_ns || (watches && is_deaf(suspect, tid))))
             vote(0, EBUSY);
+        watched = watched || (watches && suspect.tid == tid);
     }
+    if (!watched)
+        suspect = {};
     return busy;
 }
 
 void await_votes()
 {
     const long start = sys::monotonic_ns();
+    Suspect suspect;
     for (;;) {
         const uint32_t seen = state.arrivals.load();
-        const size_t busy = still_busy(sys::monotonic_ns() - start > arrival_limit_ns);
+        const size_t busy = still_busy(sys::monotonic_ns() - start, suspect);
         if (busy == 0 || round.vote.load() != 0)
             return;
         wait_while(state.arrivals, seen, 20'000'000);

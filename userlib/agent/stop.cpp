@@ -2,6 +2,7 @@
 // Stops the program: every thread is brought into the signal handler and parks there.
 #include "agent/callbacks.hpp"
 #include "agent/directory.hpp"
+#include "agent/hearing.hpp"
 #include "agent/inherited.hpp"
 #include "sys/clock.hpp"
 #include "sys/raw.hpp"
@@ -165,6 +166,24 @@ void knock_again()
         if (slot.arrived.load(std::memory_order_acquire) == 0 && !slot.knocked)
             slot.knocked = knock_at_library_thread(slot.facts.tid);
     }
+}
+
+// A thread that need not be waited for until the limit; 0: none is known. One is watched at a time.
+int find_deaf(Suspect &suspect)
+{
+    for (size_t i = 0; i < state.threads; i++) {
+        const Slot &slot = state.slots[i];
+        const int tid = slot.facts.tid;
+        if (slot.arrived.load(std::memory_order_acquire) != 0 || slot.knocked ||
+            (suspect.tid != 0 && suspect.tid != tid))
+            continue;
+        if (is_deaf(suspect, tid))
+            return tid;
+        if (suspect.tid == tid)
+            return 0;
+    }
+    suspect = {}; // it has come, or ended
+    return 0;
 }
 
 } // namespace
@@ -347,6 +366,7 @@ long stop_threads(int self, int *blamed)
     __atomic_store_n(&state.threads, 0, __ATOMIC_RELEASE);
     park_waiting_clients();
     const long start = sys::monotonic_ns();
+    Suspect suspect;
     long settled = 0;
     for (;;) {
         const uint32_t seen = state.arrivals.load(std::memory_order_acquire);
@@ -360,11 +380,16 @@ long stop_threads(int self, int *blamed)
             break;
         if (missing != 0) {
             settled = 0;
-            if (sys::monotonic_ns() - start > arrival_limit_ns)
+            const long waited = sys::monotonic_ns() - start;
+            if (waited > arrival_limit_ns)
                 return -ETIMEDOUT;
             futex_wait(state.arrivals, seen, 2'000'000);
             forget_exited();
             knock_again();
+            if (const int deaf = waited > usual_arrival_ns ? find_deaf(suspect) : 0; deaf != 0) {
+                *blamed = deaf;
+                return -ETIMEDOUT;
+            }
         }
     }
     size_t kept = 0;

@@ -211,19 +211,19 @@ Result<void> Gathering::check_callbacks(const Member &member, uint64_t since) co
 
 Result<void> Gathering::check_silent(size_t number)
 {
-    const Member &member = *roster_.all()[number];
+    Member &member = *roster_.all()[number];
     const bool answered = roster_.has_answered(member.relation().pid);
-    if (Result<void> runs = roster_.all()[number]->process().agent().check_running(); !runs)
+    if (Result<void> runs = member.process().agent().check_running(); !runs)
         return runs;
+    if (!answered && member.process().is_deaf())
+        return member.process().silent();
     const bool silent = !answered && now_ns() - member.process().asked_since() > common_.silence_ns;
     if (silent && was_begun_by(getpid(), member.relation().pid, 0))
         return Error(EBUSY, fmt::format("process {} does not answer; it has started this command, "
                                         "perhaps in a callback after a restart, which would wait "
                                         "for itself",
                                         member.relation().pid));
-    if (silent)
-        return AgentDoor::silent(Proc(member.relation().pid));
-    return {};
+    return silent ? member.process().silent() : Result<void>();
 }
 
 // Waits until all callbacks have reached cr_checkpoint(). Processes added by a callback are asked

@@ -59,7 +59,7 @@ Result<Fd> handle_of(pid_t pid)
 
 MemberProcess::MemberProcess(const Relation &relation, Turn turn, const Common &common)
     : relation_(relation), proc_(relation.pid), common_(common), turn_(std::move(turn)),
-      handle_(handle_of(relation.pid))
+      handle_(handle_of(relation.pid)), deafness_(relation.pid)
 {}
 
 void MemberProcess::find_agent()
@@ -129,6 +129,18 @@ Result<void> MemberProcess::ask_to_prepare(const agent::RequestInfo &request)
     return asked && stopped_ ? stopped_->lead() : asked;
 }
 
+// Where the turn is not ours, another checkpoint may stop the process at this moment.
+bool MemberProcess::is_deaf()
+{
+    return deafness_.look(now_ns()) &&
+           (deafness_.reason() != Deafness::Reason::takes || turn_.fd() >= 0);
+}
+
+Error MemberProcess::silent() const
+{
+    return AgentDoor::silent(proc_, deafness_.reason() == Deafness::Reason::takes);
+}
+
 Result<void> MemberProcess::ask_to_resume(int why, int signal)
 {
     if (stopped_)
@@ -177,7 +189,9 @@ Result<void> MemberProcess::await_go_on()
             return early;
         stopped_->see_out();
     }
-    Result<void> resumed = agent_->await_resumed();
+    // A process that hears nothing was not stopped, and answers nobody.
+    const bool is_asked = agent_->was_heard() || !deafness_.seems_deaf();
+    Result<void> resumed = is_asked ? agent_->await_resumed() : Result<void>();
     if (stopped_ && resumed)
         resumed = stopped_->put_back();
     stopped_.reset();

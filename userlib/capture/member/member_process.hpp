@@ -17,6 +17,7 @@
 #include "base/result.hpp"
 #include "capture/process/describe.hpp"
 #include "capture/process/stopped.hpp"
+#include "capture/session/deafness.hpp"
 #include "capture/session/session.hpp"
 #include "capture/session/turn.hpp"
 #include "look/members.hpp"
@@ -49,6 +50,9 @@ class MemberProcess
     Result<void> ask_to_prepare(const agent::RequestInfo &request);
     uint64_t asked_since() const { return asked_since_; } // on the monotonic clock
     void set_asked_since(uint64_t since) { asked_since_ = since; }
+    // Looks whether it will ever answer: not, if it does not hear the checkpoint signal.
+    bool is_deaf();
+    Error silent() const; // why it does not answer
     void set_prepared(bool has_callbacks) { has_callbacks_ = has_callbacks; }
     bool has_callbacks() const { return has_callbacks_; }
     // Whether the process was found stopped: then follow() must be called repeatedly while waiting.
@@ -90,6 +94,7 @@ class MemberProcess
     std::optional<AgentDoor> door_;
     std::optional<AgentSession> agent_;
     std::optional<Stopped> stopped_;
+    Deafness deafness_;
     bool has_callbacks_ = false;
     uint64_t asked_since_ = 0;
     uint64_t threads_ = 0;

@@ -2,7 +2,10 @@
 // Where the agent of a process listens, and whether connecting there is safe.
 #include "capture/session/agent_door.hpp"
 
+#include "base/clock.hpp"
+#include "capture/session/deafness.hpp"
 #include "capture/session/enterable.hpp"
+#include "capture/session/patience.hpp"
 #include "libcr.h"
 #include "protocol/agent.hpp"
 #include "protocol/door.hpp"
@@ -17,7 +20,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/un.h>
 
 namespace cryo::capture {
@@ -145,16 +147,20 @@ Result<std::string> find_door(const Proc &proc, uint64_t pid)
 }
 
 // Returns 0 or an errno. EAGAIN: so many connections are pending already that there is no room for
-// another one.
-int connect_soon(int socket, const sockaddr_un &address)
+// another one, as a process leaves them that does not hear the signal.
+int connect_soon(int socket, const sockaddr_un &address, pid_t pid)
 {
-    constexpr timeval patience = {10, 0};
-    constexpr timeval none = {0, 0};
-    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    if (connect(socket, reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0)
-        return errno;
-    setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
-    return 0;
+    const uint64_t begun = now_ns();
+    Deafness deafness(pid);
+    int failed = 0;
+    do {
+        limit_sends(socket, uint64_t{look_again_ms} * 1'000'000);
+        const auto *to = reinterpret_cast<const sockaddr *>(&address);
+        failed = connect(socket, to, sizeof(address)) == 0 ? 0 : errno;
+    } while (failed == EAGAIN && now_ns() - begun < default_silence_ns &&
+             !(deafness.look(now_ns()) && deafness.reason() == Deafness::Reason::blocks));
+    limit_sends(socket, 0);
+    return failed;
 }
 
 // Checks that the process itself listens, not another one whose socket it merely holds: the
@@ -217,7 +223,7 @@ int AgentDoor::signal_of(const Proc &proc)
     return at != std::string::npos ? atoi(all.c_str() + at + key.size()) : SIGRTMAX;
 }
 
-Error AgentDoor::silent(const Proc &proc)
+Error AgentDoor::silent(const Proc &proc, bool takes)
 {
     const int signal = signal_of(proc);
     const Result<std::string> status = proc.read("status");
@@ -248,6 +254,9 @@ Error AgentDoor::silent(const Proc &proc)
             fmt::format("thread {} waits in the kernel (for a disk, a file server, a child made by "
                         "vfork); try again when that is over",
                         waits);
+    if (why.empty() && takes)
+        why = "it takes the checkpoint signal itself, by a system call of its own; cr_run --signal "
+              "chooses another one";
     if (why.empty())
         why =
             "none of its threads has come to hear the checkpoint signal; the machine may have too "
@@ -298,7 +307,7 @@ Result<Fd> AgentDoor::enter() &&
     sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     memcpy(address.sun_path, path_.data(), std::min(path_.size(), sizeof(address.sun_path) - 1));
-    const int refused = path_.empty() ? ECONNREFUSED : connect_soon(socket_.get(), address);
+    const int refused = path_.empty() ? ECONNREFUSED : connect_soon(socket_.get(), address, pid_);
     if (refused == EAGAIN)
         return silent(proc);
     if (refused != 0)

@@ -31,8 +31,9 @@ class AgentDoor
 
     // The checkpoint signal of a process.
     static int signal_of(const Proc &proc);
-    // Explains why its agent does not answer, as far as /proc shows.
-    static Error silent(const Proc &proc);
+    // Explains why its agent does not answer, as far as /proc shows. `takes`: what deafness.hpp has
+    // found.
+    static Error silent(const Proc &proc, bool takes = false);
     // The name of a process, from which its turn's address is derived (turn.hpp).
     static Result<std::string> address_of(const Proc &proc);
 

@@ -64,6 +64,7 @@ class AgentSession
     };
     // The next packet, which must have arrived. After `prepare` or an error none follows.
     Result<Prepared> prepared();
+    bool was_heard() const { return connection_->was_heard(); } // it has said something
     int fd() const { return connection_->fd(); }
     pid_t pid() const { return connection_->pid(); }
     // Fails if the process was stopped by a signal, since it could not answer then.
