@@ -41,9 +41,10 @@ void add_ids(CLI::App &app, Options &options)
                  "Process groups have their saved ids, or the first process is in that of "
                  "cr_restart (default)")
         ->group(group);
-    app.add_flag(
-           "--restore-sid,!--no-restore-sid", restart.restore_sid,
-           "Sessions have their saved ids, or the first process is in that of cr_restart (default)")
+    app.add_flag("--restore-sid,!--no-restore-sid", restart.restore_sid,
+                 "The first process has its saved session, or is in that of cr_restart (default: "
+                 "its own, where it led one without a terminal, as daemons do)")
+        ->each([&](const std::string &) { restart.daemons_apart = false; })
         ->group(group);
 }
 

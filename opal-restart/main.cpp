@@ -147,6 +147,7 @@ static int run(int argc, char **argv)
         std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "cr_restart";
     // The old ids may be in use on this node.
     std::vector<const char *> arguments = {restart.c_str(), "--no-restore-pid",
+                                           "--no-restore-sid", // the launcher ends its group
                                            verbose > 0 ? "-v" : "-q"};
     for (const std::string &owner : owners)
         arguments.insert(arguments.end(), {"--owner", owner.c_str()});

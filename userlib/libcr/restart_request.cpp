@@ -67,8 +67,7 @@ extern "C" int cr_request_restart(cr_restart_args_t *args, cr_restart_handle_t *
     words[count++] = (ids & CR_RSTRT_RESTORE_PID) != 0 ? "--restore-pid" : "--no-restore-pid";
     if ((ids & CR_RSTRT_RESTORE_PGID) != 0)
         words[count++] = "--restore-pgid";
-    if ((ids & CR_RSTRT_RESTORE_SID) != 0)
-        words[count++] = "--restore-sid";
+    words[count++] = (ids & CR_RSTRT_RESTORE_SID) != 0 ? "--restore-sid" : "--no-restore-sid";
     if (args->cr_signal != 0) {
         snprintf(signal, sizeof(signal), "%d", args->cr_signal);
         words[count++] = "-S";

@@ -47,6 +47,7 @@ class Planner
     Saved distribute();
     Result<void> give_pidfds(Newborn &kin, const Planning &own) const;
     bool has_own_terminal(const One &leader) const;
+    bool is_daemon(const One &leader) const;
     Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
     void note_clock();
     int floor() const;
@@ -108,14 +109,26 @@ bool Planner::has_own_terminal(const One &leader) const
                });
 }
 
-// A session that the root was in, but did not make, is cr_restart's now; so is one
-// that the root has made, unless it has a terminal there, which it would lose.
+// Whether it led a session without a terminal, to which cr_restart did not belong: the terminal and
+// the group of cr_restart are no business of such a process.
+bool Planner::is_daemon(const One &leader) const
+{
+    return options_.daemons_apart && leader.image && leader.member->sid == leader.member->pid &&
+           leader.saved.process.tty.empty() &&
+           leader.member->sid != static_cast<uint32_t>(getsid(0));
+}
+
+// A session that the root was in, but did not make, is cr_restart's now; so is one that the root
+// has made with a terminal, unless that is the tree's, which it would lose.
 Result<int> Planner::session_of(const One &one) const
 {
     const uint32_t sid = one.member->sid;
     const int leader = number_of(sid);
-    if (leader != nobody && (options_.restore_sid || !is_root(*all_[static_cast<size_t>(leader)]) ||
-                             has_own_terminal(*all_[static_cast<size_t>(leader)])))
+    const auto stays = [&](const One &first) {
+        return options_.restore_sid || !is_root(first) || has_own_terminal(first) ||
+               is_daemon(first);
+    };
+    if (leader != nobody && stays(*all_[static_cast<size_t>(leader)]))
         return leader;
     for (const auto &other : all_) {
         if (!is_root(*other) || other->member->sid != sid)
@@ -134,8 +147,8 @@ int Planner::group_of(const One &one)
 {
     const uint32_t pgid = one.member->pgid;
     const int leader = number_of(pgid);
-    const bool saved_one =
-        options_.restore_pgid || options_.restore_sid || has_own_terminal(*all_.front());
+    const bool saved_one = options_.restore_pgid || options_.restore_sid ||
+                           has_own_terminal(*all_.front()) || is_daemon(*all_.front());
     if (leader != nobody && (saved_one || !is_root(*all_[static_cast<size_t>(leader)])))
         return leader;
     for (const auto &other : all_) {

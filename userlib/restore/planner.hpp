@@ -33,6 +33,8 @@ struct RestartOptions {
     // The process group and the session of the root are the saved ones, not cr_restart's.
     bool restore_pgid = false;
     bool restore_sid = false;
+    // Nevertheless, a root that led a session without a terminal, as daemons do, leads one again.
+    bool daemons_apart = true;
     int then_signal = 0; // sent to all before they resume
     bool lazy = false;   // memory is mapped from the image where that can be done
     // The processes are only restored to be compared (compare.hpp), beside a program that may

@@ -98,7 +98,8 @@ class Cryo:
 
     def restart(self, image, *options):
         """The program, asleep: the first question shows that it is there. No other may run."""
-        return Patient([self.command("cr_restart"), "-q", *self.backend, *options, image])
+        return Patient([self.command("cr_restart"), "-q", "--no-restore-sid", *self.backend, *options,
+                        image])
 
 
 def reap():

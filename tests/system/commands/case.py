@@ -139,7 +139,10 @@ class Case(unittest.TestCase):
     @staticmethod
     def end(program):
         if program.poll() is None:
+            family = processes.family(program.pid)  # what leads a session is not in its group
             os.killpg(program.pid, signal.SIGKILL)
+            for pid in family:
+                kill(pid)
         program.wait()
         for stream in (program.stdin, program.stdout, program.stderr):
             if stream:

@@ -54,7 +54,7 @@ class LeftOut(case.Case):
         program = self.start()
         self.save("--nosync", "--kill", "-f", "image", program.pid)
         self.end(program)
-        restarted = self.restart("-q", *options, "image")
+        restarted = self.restart("-q", "--no-restore-sid", *options, "image")
         self.assert_alive(restarted)
         return restarted
 

@@ -71,7 +71,7 @@ class Orphans(case.Case):
 
     def test_session_of_cr_restart(self):
         program, orphan, _ = self.begin()
-        restarted = self.again(program, orphan, "--sid")
+        restarted = self.again(program, orphan, "--sid", "--no-restore-sid")
         self.assertEqual([1, restarted.pid, restarted.pid], self.told(orphan))
 
     def test_session_that_is_made_again(self):
@@ -84,7 +84,7 @@ class Orphans(case.Case):
     def test_group_that_is_made_again(self):
         program, orphan, before = self.begin()
         self.assertEqual(program.pid, before[2])
-        restarted = self.again(program, orphan, "--pgid", "--restore-pgid")
+        restarted = self.again(program, orphan, "--pgid", "--no-restore-sid", "--restore-pgid")
         self.assertEqual([1, restarted.pid, before[2]], self.told(orphan))
 
     def test_it_outlives_the_others(self):

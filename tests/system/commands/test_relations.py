@@ -31,7 +31,7 @@ open("child", "w").write(str(child))
 
 @unittest.skipUnless(processes.keep_ids(), "old ids are not to be had")
 class Relations(case.Case):
-    def relations_after(self, change):
+    def relations_after(self, change, options=("--no-restore-sid",)):
         """Of the child, after a restart with the old ids: its pid, parent, group, session."""
         library = os.path.join(os.path.dirname(case.BIN), "lib", "libcr.so.0")
         program = self.start(SETUP.format(library=library, change=change))
@@ -40,7 +40,7 @@ class Relations(case.Case):
         with open(self.path("child"), encoding="ascii") as file:
             child = int(file.read())
         self.addCleanup(case.kill, child)  # it may be in another group or session
-        restarted = self.spawn(case.command("cr_restart"), "-q", "image")
+        restarted = self.spawn(case.command("cr_restart"), "-q", *options, "image")
         self.assert_alive(restarted)
         with open(f"/proc/{child}/stat", encoding="ascii") as stat:
             parent, group, session = stat.read().rsplit(")", 1)[1].split()[1:4]
@@ -49,6 +49,12 @@ class Relations(case.Case):
     def test_none(self):
         _, root, restart, now = self.relations_after("pass")
         self.assertEqual((root, restart, restart), now)
+
+    def test_of_a_daemon(self):
+        """A daemon has no terminal, and is in no group and session of others."""
+        child, root, _, now = self.relations_after("pass", ())
+        self.assertEqual((root, root, root), now)
+        self.assertNotEqual(child, root)
 
     def test_group(self):
         child, root, restart, now = self.relations_after("os.setpgid(0, 0)")

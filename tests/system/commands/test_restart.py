@@ -127,10 +127,14 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
 
     def test_group_and_session(self):
         self.saved()
-        for options, group, session in (([], False, False), (["--restore-pgid"], True, False),
+        theirs = ["--no-restore-sid"]
+        for options, group, session in ((theirs, False, False),
+                                        ([*theirs, "--restore-pgid"], True, False),
                                         (["--restore-sid"], True, True),
-                                        (["--restore-pgid", "--no-restore-pgid"], False, False),
-                                        (["--restore-sid", "--no-restore-sid"], False, False)):
+                                        ([*theirs, "--restore-pgid", "--no-restore-pgid"],
+                                         False, False),
+                                        (["--restore-sid", *theirs], False, False),
+                                        ([], True, True)):  # it has led one without a terminal
             restarted = self.restart("-q", *options, "image")
             self.assert_alive(restarted)
             child = self.child_of(restarted)

@@ -174,8 +174,7 @@ class SharedPages(case.Case):
             self.assertEqual(parents[number - 1 if shape == "chain" else 0], one[PARENT], now)
         if NEW_IDS[0] not in words:
             self.assertEqual([one[PID] for one in before], [one[PID] for one in now])
-        # The command's group and session, for which there is no id in another pid namespace.
-        ours = 0 if is_in_namespace(words) else restarted.pid
+        ours = now[0][PID]  # it led a session without a terminal
         self.assertEqual((ours, ours), (now[0][GROUP], now[0][SESSION]))
         for one, then in zip(now[1:], before[1:], strict=True):
             group = one[PID] if then[GROUP] == then[PID] else ours

@@ -81,7 +81,7 @@ class Changes(unittest.TestCase):
         return self.record(name, "image_info")["snapshot"] == "staged"
 
     def restarted(self, name):
-        program = Program(tool("cr_restart"), "-q", "--no-restore-pid", self.image(name))
+        program = Program(tool("cr_restart"), "-q", "--no-restore-pid", "--no-restore-sid", self.image(name))
         self.addCleanup(program.kill)
         return program
 

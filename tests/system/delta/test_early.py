@@ -73,7 +73,7 @@ class Early(unittest.TestCase):
         return records["page_tracker"][0]["clean"]
 
     def check(self, name, expected):
-        back = Talker(tool("cr_restart"), "-q", "--no-restore-pid", self.image(name))
+        back = Talker(tool("cr_restart"), "-q", "--no-restore-pid", "--no-restore-sid", self.image(name))
         self.addCleanup(back.kill)
         self.assertEqual(sum_of(back), expected, name)
         back.kill()

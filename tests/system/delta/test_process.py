@@ -121,8 +121,8 @@ class Deltas(unittest.TestCase):
         self.program.kill()
         for left in os.listdir(self.talk):
             os.unlink(os.path.join(self.talk, left))
-        back = subprocess.Popen([tool("cr_restart"), "-q", "--no-restore-pid", *options,
-                                 self.image(name)], stdin=subprocess.DEVNULL,
+        back = subprocess.Popen([tool("cr_restart"), "-q", "--no-restore-pid", "--no-restore-sid",
+                                 *options, self.image(name)], stdin=subprocess.DEVNULL,
                                 stderr=subprocess.PIPE, text=True, start_new_session=True)
         program = self.program
         program.process = back

@@ -81,7 +81,7 @@ class Restart(Scene):
 
     def command(self):
         ids = [] if processes.keep_ids() else ["--no-restore-pid"]
-        return [self.bin("cr_restart"), *ids, "image"]
+        return [self.bin("cr_restart"), "--no-restore-sid", *ids, "image"]
 
     def watch(self, process):
         before = count_in(self.path("count"))

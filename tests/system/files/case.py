@@ -101,7 +101,8 @@ class Case(unittest.TestCase):
         """Brings the program back and lets it go; what cr_restart printed."""
         where = {"stdin": subprocess.DEVNULL, "stdout": self.log, **where}
         self.program = subprocess.Popen(
-            [self.command("cr_restart"), "--no-restore-pid", *options, self.image],
+            [self.command("cr_restart"), "--no-restore-pid", "--no-restore-sid", *options,
+             self.image],
             stderr=subprocess.PIPE, text=True, start_new_session=True, **where)
         open(os.path.join(directory or self.directory, "go"), "w").close()
         _, printed = self.program.communicate(timeout=PATIENCE)

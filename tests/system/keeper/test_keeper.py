@@ -22,6 +22,8 @@ import unittest
 
 BIN = os.path.abspath(sys.argv.pop(1))
 PATIENCE = 60
+# In the group of cr_restart, which is killed as a whole.
+NEW_IDS = ("--no-restore-pid", "--no-restore-sid")
 COUNT = """
 import sys, time
 memory = [bytearray(4096) for _ in range(2000)]
@@ -146,7 +148,7 @@ class Keeper(unittest.TestCase):
             self.assertTrue(os.path.samefile(self.path("one", "latest"),
                                              self.path("one", self.images()[-1])))
             written = len(self.numbers())
-            program = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval",
+            program = self.spawn(tool("cr_restart"), "-q", *NEW_IDS, "--interval",
                                  "200ms", self.path("one", "latest"))
             wait_until("numbers after the restart",
                        lambda w=written: len(self.numbers()) > w + 20)
@@ -187,7 +189,7 @@ class Keeper(unittest.TestCase):
         series = self.state()["series"]
         shutil.rmtree(self.path("one"))  # the node is lost
         newest = self.images("two")[-1]
-        program = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval", "200ms",
+        program = self.spawn(tool("cr_restart"), "-q", *NEW_IDS, "--interval", "200ms",
                              "--into", "one", "--second", "two", self.path("two", "latest"))
         wait_until("a newer copy", lambda: self.images("two")[-1] > newest)
         self.assertEqual(self.state()["series"], series)
@@ -246,7 +248,7 @@ class Keeper(unittest.TestCase):
         self.assert_complete("one")
         self.kill_program(program)
         # Another keeper completes what that one has begun.
-        program = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval",
+        program = self.spawn(tool("cr_restart"), "-q", *NEW_IDS, "--interval",
                              "200ms", "--second", "two", "--bandwidth", "100M",
                              self.path("one", "latest"))
         wait_until("numbers", lambda w=len(self.numbers()): len(self.numbers()) > w)
@@ -295,7 +297,7 @@ class Keeper(unittest.TestCase):
         self.assertNotEqual(again.wait(PATIENCE), 0)
         self.assertIn("has images of another run; go on with that by cr_restart", self.errors())
         shutil.copy(self.path("one", before[-1]), self.path("elsewhere"))
-        back = self.spawn(tool("cr_restart"), "-q", "--no-restore-pid", "--interval", "50ms",
+        back = self.spawn(tool("cr_restart"), "-q", *NEW_IDS, "--interval", "50ms",
                           "--into", "one", "--base", self.path("one", before[0]),
                           self.path("elsewhere"))
         wait_until("the refusal", lambda: "no automatic checkpoints" in self.errors())
@@ -436,7 +438,7 @@ class Keeper(unittest.TestCase):
         self.addCleanup(os.close, image)
         with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
             self.programs.append(subprocess.Popen(
-                [tool("cr_restart"), "--no-restore-pid", "--fd", str(image), "--interval", "100ms",
+                [tool("cr_restart"), *NEW_IDS, "--fd", str(image), "--interval", "100ms",
                  "--into", "two"], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 start_new_session=True, cwd=self.top, pass_fds=[image]))
         wait_until("an image of the restored one", lambda: self.images("two"))
