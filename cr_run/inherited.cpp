@@ -52,6 +52,12 @@ bool is_connection(int fd)
     return getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &size) == 0;
 }
 
+// Others reach it by its name.
+bool is_named_fifo(const Inherited &one)
+{
+    return S_ISFIFO(one.status.st_mode) && !one.link.starts_with("pipe:");
+}
+
 // Kinds that no checkpoint takes (docs/what-can-be-saved.md).
 bool is_refused(const Inherited &one)
 {
@@ -63,39 +69,39 @@ bool is_refused(const Inherited &one)
 
 } // namespace
 
-void tell_inherited()
+void note_inherited(bool tells)
 {
     std::vector<int> ended;
-    std::set<ino_t> connections;
+    std::set<std::string> known; // connections and FIFOs
     for (const Inherited &one : all_inherited()) {
         const bool connection = is_connection(one.fd);
-        if (connection)
-            connections.insert(one.status.st_ino);
+        if (connection || is_named_fifo(one))
+            known.insert(capture::inherited_name(one.status));
         if (connection || S_ISFIFO(one.status.st_mode))
             ended.push_back(one.fd);
-        else if (is_refused(one))
+        else if (tells && is_refused(one))
             cli::say("cr_run", fmt::format("descriptor {} ({}) is inherited: the program cannot be "
                                            "saved while it has that",
                                            one.fd, one.link));
     }
-    // A duplicate of a standard stream is not a connection of its own.
+    // A duplicate of a standard stream is none of its own.
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
         struct stat standard;
         if (fstat(fd, &standard) == 0)
-            connections.erase(standard.st_ino);
+            known.erase(capture::inherited_name(standard));
     }
-    if (!ended.empty())
+    if (tells && !ended.empty())
         cli::say("cr_run",
                  fmt::format("inherited descriptors {} (pipes, sockets) may lead to processes that "
                              "are not saved with the program: they come back as closed then",
                              fmt::join(ended, ", ")));
     std::string boot;
     std::getline(std::ifstream(capture::boot_id_file), boot);
-    if (connections.empty() || boot.empty())
+    if (known.empty() || boot.empty())
         forget_inherited();
     else
         setenv(capture::inherited_variable,
-               fmt::format("{}:{}", boot, fmt::join(connections, ",")).c_str(), 1);
+               fmt::format("{}:{}", boot, fmt::join(known, ",")).c_str(), 1);
 }
 
 void forget_inherited()

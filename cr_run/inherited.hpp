@@ -6,9 +6,9 @@
 
 namespace cryo {
 
-// Reports on standard error which of them a restart does not bring back, or a checkpoint
-// refuses, and leaves a note for cr_checkpoint in the environment (CRYO_INHERITED).
-void tell_inherited();
+// Leaves a note for cr_checkpoint in the environment (CRYO_INHERITED). With `tells`, reports on
+// standard error which of them a restart does not bring back, or a checkpoint refuses.
+void note_inherited(bool tells);
 // Removes the note: one from an outer cr_run is about another program.
 void forget_inherited();
 

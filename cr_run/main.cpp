@@ -11,53 +11,19 @@
 #include "coord/within.hpp"
 #include "inherited.hpp"
 #include "keeper/launch.hpp"
-#include "look/identity.hpp"
 #include "mpi_family.hpp"
+#include "obstacles.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sstream>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace {
 
 using cryo::Error;
-
-// The file that execvp(3) would execute; "": none.
-std::string file_of(const std::string &program)
-{
-    if (program.find('/') != std::string::npos)
-        return program;
-    const char *path = getenv("PATH");
-    std::istringstream directories(path != nullptr ? path : "/bin:/usr/bin");
-    for (std::string one; std::getline(directories, one, ':');) {
-        std::string file = (one.empty() ? "." : one) + "/" + program;
-        struct stat status;
-        if (access(file.c_str(), X_OK) == 0 && stat(file.c_str(), &status) == 0 &&
-            S_ISREG(status.st_mode))
-            return file;
-    }
-    return {};
-}
-
-// Warns now, not at the checkpoint, of a program that cannot be preloaded into.
-void warn_if_not_preloadable(const std::string &program)
-{
-    const std::string file = file_of(program);
-    struct stat status;
-    if (file.empty() || stat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
-        return; // execvp() reports it
-    const std::string why = (status.st_mode & (S_ISUID | S_ISGID)) != 0
-                                ? "is setuid or setgid"
-                                : cryo::capture::why_not_preloadable(file);
-    if (!why.empty())
-        cryo::cli::say("cr_run", fmt::format("{} {}: it cannot be saved", program, why));
-}
 
 // Says now, not at the checkpoint, that MPI processes run without what they are saved with.
 // `library` is the file that is missing; "": it is not known which one the job needs.
@@ -149,6 +115,8 @@ static int run(int argc, char **argv)
                    "The CPU for which libraries choose their code: this one (native), or any "
                    "(baseline), so that the program can be restarted on an older one")
         ->check(CLI::IsMember({"native", "baseline"}));
+    bool quiet = false;
+    app.add_flag("-q,--quiet", quiet, "Do not say what keeps the program from being saved");
     cryo::keeper::Settings keeping;
     cryo::keeper::add_options(app, keeping);
     cryo::cli::use_help(app, "PROGRAM [ARGUMENT]...");
@@ -195,8 +163,8 @@ static int run(int argc, char **argv)
     const std::string of_mpi = stand_in != nullptr ? cryo::cli::library(stand_in) : "";
     if (!of_mpi.empty() && access(of_mpi.c_str(), R_OK) == 0)
         preload += ":" + of_mpi;
-    else if (is_rank ? cryo::coord::is_first_of_node(cryo::coord::own_variables())
-                     : !omit && (is_job || stand_in != nullptr))
+    else if (!quiet && (is_rank ? cryo::coord::is_first_of_node(cryo::coord::own_variables())
+                                : !omit && (is_job || stand_in != nullptr)))
         warn_of_no_stand_in(words.front(), of_mpi);
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
         preload += ":" + std::string(present);
@@ -211,12 +179,13 @@ static int run(int argc, char **argv)
         if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
             return cryo::cli::fail("cr_run", made.error());
     }
-    if (!omit && !is_job)
-        warn_if_not_preloadable(words.front());
+    // Said now, not at the checkpoint.
+    if (!omit && !is_job && !quiet)
+        tell_obstacles(words.front());
     if (omit || is_job || is_rank)
         cryo::forget_inherited();
     else
-        cryo::tell_inherited();
+        cryo::note_inherited(!quiet);
 
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);

@@ -95,8 +95,10 @@ void close_pipe(Saving &saving, const Seen &seen)
 {
     const std::string_view name = saving.file(seen).path;
     const PipeChoice choice = saving.pipe_choice();
-    // A FIFO can be reopened by name, so closing it for good would change what it is.
-    if (seen.kind == FileKind::fifo && !choice.close_fifos && !choice.refuse)
+    // A FIFO can be reopened by name, so closing it for good would change what it is. One that the
+    // program has only inherited is not reopened.
+    if (seen.kind == FileKind::fifo && !choice.close_fifos && !choice.refuse &&
+        !saving.is_inherited(seen))
         saving.refuse(seen, fmt::format("a second pipe to a process outside, the FIFO {}", name),
                       "--pipes=close brings it back as closed at the other end" +
                           saving.offer(seen, seen.link),

@@ -41,7 +41,7 @@ struct TerminalContents {
 // The user's choice for pipes to processes outside for which cr_restart has no descriptor.
 struct PipeChoice {
     bool refuse = false;      // otherwise they come back as closed at the other end,
-    bool close_fifos = false; // FIFOs only if this is set
+    bool close_fifos = false; // FIFOs only if this is set, or if they are inherited
 };
 
 class Saving
@@ -73,9 +73,9 @@ class Saving
     virtual const capture::Proc &holder(const Seen &seen) const = 0;
     // An open file that waits in this socket, in a message: its index in seen(), which may grow.
     virtual Result<size_t> add(Fd fd, const Seen &socket) = 0;
-    // Sockets, by inode, that every process that has them inherited from the process that started
+    // A connection or FIFO that every process that has it inherited from the process that started
     // its cr_run.
-    virtual std::set<uint64_t> inherited_sockets() const = 0;
+    virtual bool is_inherited(const Seen &seen) const = 0;
     // The processes that are saved; with those that have ended, and are not waited for.
     virtual std::set<pid_t> members(bool with_zombies) const = 0;
     // fdinfo, read anew.

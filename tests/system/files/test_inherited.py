@@ -4,10 +4,24 @@
 
     test_inherited.py --bin build/release/bin [TestCase.test_name]
 """
+import ctypes
 import os
 import socket
+import struct
+import subprocess
 
 import case
+
+
+def filter_nothing():
+    """For preexec_fn: a seccomp filter that allows everything."""
+    no_new_privs, seccomp, allow = 38, 22, 0x7fff0000
+    rule = ctypes.create_string_buffer(struct.pack("=HBBI", 6, 0, 0, allow), 8)
+    program = ctypes.create_string_buffer(struct.pack("@HP", 1, ctypes.addressof(rule)))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    prctl.argtypes = [ctypes.c_int] + 4 * [ctypes.c_ulong]
+    if prctl(no_new_privs, 1, 0, 0, 0) or prctl(seccomp, 2, ctypes.addressof(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
 
 
 class Inherited(case.Case):
@@ -37,6 +51,22 @@ class Inherited(case.Case):
             one.close()
         self.back()
         self.assertEqual(["b''", "107"], self.read(self.log.name).splitlines()[-2:])
+
+    def test_inherited_fifos(self):
+        """One stands for standard input at the restart; the other is no reason to refuse."""
+        ours = []
+        for name in ("first", "second"):
+            os.mkfifo(self.path(name))
+            both = os.open(self.path(name), os.O_RDWR)
+            ours += [both, os.open(self.path(name), os.O_RDONLY)]
+        numbers = ours[1::2]
+        self.start("", f"for fd in {numbers}: print(os.read(fd, 1), flush=True)", pass_fds=numbers)
+        saved = self.save()
+        self.assertRegex(saved, "a pipe to a process outside .*comes back as closed")
+        for fd in ours:
+            os.close(fd)
+        self.back()
+        self.assertEqual(["b''", "b''"], self.read(self.log.name).splitlines()[-2:])
 
     def test_inherited_socket_that_the_program_connects(self):
         """The connection is the program's own."""
@@ -77,6 +107,24 @@ class Inherited(case.Case):
         self.assertIn(f"cr_run: descriptor {pidfd} (anon_inode:[pidfd]) is inherited", said)
         self.assertIn("pidfd", self.refused())
         os.close(pidfd)
+
+    def test_standard_stream_in_the_way(self):
+        ours = socket.socketpair()
+        for options, says in (((), True), (("--quiet",), False)):
+            done = subprocess.run([self.command("cr_run"), *options, "true"], stdin=ours[0],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual((0, ""), (done.returncode, done.stdout))
+            self.assertEqual(says, done.stderr.startswith(
+                "cr_run: standard input: a connection (socket)"), done.stderr)
+            self.assertEqual(says, bool(done.stderr))
+        for one in ours:
+            one.close()
+
+    def test_filter_in_the_way(self):
+        done = subprocess.run([self.command("cr_run"), "true"], capture_output=True, text=True,
+                              check=False, preexec_fn=filter_nothing)
+        self.assertEqual(0, done.returncode)
+        self.assertIn("cr_run: true runs under a seccomp filter", done.stderr)
 
     def test_nothing_inherited(self):
         self.start()

@@ -114,7 +114,7 @@ class OwnSaving : public Saving
         seen_.back().passed_in = passed_in;
         return seen_.size() - 1;
     }
-    std::set<uint64_t> inherited_sockets() const override { return {}; }
+    bool is_inherited(const Seen &) const override { return false; }
     std::set<pid_t> members(bool) const override { return {getpid()}; }
     Result<std::string> info_now(const Seen &seen) const override
     {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/files/saving_context.hpp"
 
-#include "capture/files/inherited_sockets.hpp"
+#include "capture/files/inherited.hpp"
+#include "capture/files/inherited_files.hpp"
 #include "capture/session/session.hpp"
 
 #include <fcntl.h>
@@ -36,9 +37,11 @@ Result<size_t> SavingContext::add(Fd fd, const Seen &socket)
     return look_.add(std::move(fd), socket);
 }
 
-std::set<uint64_t> SavingContext::inherited_sockets() const
+bool SavingContext::is_inherited(const Seen &seen) const
 {
-    return capture::inherited_sockets(look_);
+    if (!inherited_)
+        inherited_ = inherited_files(look_);
+    return inherited_->contains(inherited_name(seen.status));
 }
 
 Result<std::string> SavingContext::info_now(const Seen &seen) const

@@ -22,6 +22,7 @@
 #include "resources/saving.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -76,7 +77,7 @@ class SavingContext final : public resources::Saving
     pid_t process(const Seen &seen) const override { return look_.proc_of(seen).pid(); }
     const Proc &holder(const Seen &seen) const override { return look_.holder_of(seen).proc; }
     Result<size_t> add(Fd fd, const Seen &socket) override;
-    std::set<uint64_t> inherited_sockets() const override;
+    bool is_inherited(const Seen &seen) const override;
     std::set<pid_t> members(bool with_zombies) const override
     {
         return look_.members(with_zombies);
@@ -100,6 +101,7 @@ class SavingContext final : public resources::Saving
     Objects &objects_;
     const FileOptions &options_;
     SessionsPeers session_peers_;
+    mutable std::optional<std::set<std::string>> inherited_; // once it is asked for
 };
 
 } // namespace cryo::capture

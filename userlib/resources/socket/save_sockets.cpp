@@ -238,7 +238,6 @@ Result<void> Sockets::save_sockets()
         saving_.holder(seen_of(looked_at_.begin()->second)).link("cwd"); // of the first
     if (!cwd)
         return cwd.error();
-    const std::set<uint64_t> inherited = saving_.inherited_sockets();
     for (auto &[inode, socket] : looked_at_) {
         const Seen *seen = &seen_of(socket);
         const SocketLook &look = socket.look;
@@ -313,7 +312,7 @@ Result<void> Sockets::save_sockets()
             record.state = SocketState::closed; // what is left of a pair
         } else if (connected) {
             record.state = SocketState::closed;
-            if (inherited.count(inode) != 0 && !is_to_be_accepted(look))
+            if (saving_.is_inherited(*seen) && !is_to_be_accepted(look))
                 saving_.notice(fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
                                            "back as closed",
                                            seen->fd, name));
