@@ -4,6 +4,7 @@
 #include "base/contents.hpp"
 #include "base/fd.hpp"
 #include "device/device.hpp"
+#include "look/members.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -38,6 +39,29 @@ bool may_choose_ids(bool with_module)
         device = Device::open(Device::Access::ReadOnly);
     return device && device->has(CRYO_FEATURE_NEXTPID | CRYO_FEATURE_RESTORE) &&
            !device->has(CRYO_FEATURE_FILTERED);
+}
+
+Result<void> check_unused(uint32_t pgid, uint32_t sid)
+{
+    const struct {
+        image::Scope scope;
+        uint32_t id;
+        pid_t ours;
+        const char *what, *option;
+    } wanted[] = {{image::Scope::group, pgid, getpgrp(), "process group", "--restore-pgid"},
+                  {image::Scope::session, sid, getsid(0), "session", "--restore-sid"}};
+    for (const auto &[scope, number, ours, what, option] : wanted) {
+        const auto id = static_cast<pid_t>(number);
+        if (id == 0)
+            continue;
+        const auto members = capture::members_of(scope, id); // but us
+        if (id != ours && kill(id, 0) != 0 && errno == ESRCH && (!members || members->empty()))
+            continue;
+        return Error(EBUSY, fmt::format("the id {} of the {} is in use here: without {} the first "
+                                        "process is in that of cr_restart",
+                                        id, what, option));
+    }
+    return {};
 }
 
 Ids ids_of(int device, const char *load)

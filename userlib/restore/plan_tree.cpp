@@ -3,6 +3,7 @@
 // files, once for all of them; then each process by itself.
 #include "base/clock.hpp"
 #include "resources/terminal.hpp"
+#include "restore/choosing_ids.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/plan_copies.hpp"
@@ -179,6 +180,11 @@ Result<void> Planner::relate()
         if (options_.restore_pid)
             for (const image::Thread &thread : one->saved.threads())
                 kin.threads.push_back(static_cast<pid_t>(thread.tid));
+        const bool has_new_id = !options_.restore_pid && is_root(*one);
+        const uint32_t pgid = has_new_id && options_.restore_pgid ? one->member->pgid : 0;
+        const uint32_t sid = has_new_id && options_.restore_sid ? one->member->sid : 0;
+        if (Result<void> unused = check_unused(pgid, sid); !unused)
+            return unused;
         Result<int> session = session_of(*one);
         if (!session)
             return session.error();

@@ -144,6 +144,17 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
             os.kill(child, signal.SIGKILL)
             self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
 
+    def test_ids_of_a_group_and_session_that_are_in_use(self):
+        """By the program itself, which goes on."""
+        program = self.start()
+        self.save("-f", "image", program.pid)
+        for option, what in (("--restore-pgid", "process group"), ("--restore-sid", "session")):
+            failed = self.run_command("cr_restart", "-q", "--no-restore-pid", option, "image")
+            self.assertEqual(errno.EBUSY, failed.returncode, failed.stderr)
+            self.assertIn(f"the id {program.pid} of the {what} is in use", failed.stderr)
+        self.assert_good("image")
+        self.assert_alive(program)
+
     def test_status_of_a_command_that_is_run(self):
         self.saved()
         self.fails(42, "-q", "--run-on-fail-args=exit 42", "--no-such-option", "image")
