@@ -30,7 +30,7 @@ struct File {
     FileKind kind = FileKind{};
     uint32_t flags = 0;
     std::string_view path = {};
-    std::string_view link = {}; // target of a symlink; name of a memfd
+    std::string_view link = {}; // target of a symlink; name of a memfd; another name of a FIFO
     uint64_t device = 0;
     uint64_t inode = 0;
     uint32_t mode = 0;

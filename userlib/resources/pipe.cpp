@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace cryo::resources {
@@ -224,6 +225,11 @@ Error not_opened(const std::string &path, int why)
     return Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path, strerror(why)));
 }
 
+bool is_missing(const std::string &path)
+{
+    return access(path.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
 // Nothing but a FIFO is opened.
 Result<Ends> both_ends(const Found &found)
 {
@@ -274,15 +280,12 @@ Result<Ends> fifo_without_name(const Opening &opening, const image::File &file)
     return ends;
 }
 
-// Both ends of a FIFO. One that was removed since the checkpoint is made again, because the image
-// has all its contents.
-Result<Ends> fifo(const Opening &opening, const image::File &file)
+// Both ends of a FIFO that has a name. One that was removed since the checkpoint is made again,
+// because the image has all its contents.
+Result<Ends> fifo_by_name(const Opening &opening, const image::File &file)
 {
-    if ((file.flags & image::kFileUnlinked) != 0)
-        return fifo_without_name(opening, file);
     const std::string path(file.path);
-    const bool removed = access(path.c_str(), F_OK) != 0 && errno == ENOENT;
-    const bool made = removed && mkfifo(path.c_str(), 0600) == 0;
+    const bool made = is_missing(path) && mkfifo(path.c_str(), 0600) == 0;
     const Result<Found> found = opening.find(file);
     if (!found) {
         const int why = found.error().code();
@@ -293,6 +296,43 @@ Result<Ends> fifo(const Opening &opening, const image::File &file)
     Result<Ends> ends = both_ends(*found);
     if (made && ends)
         fchmod(ends->reader.get(), file.mode & 07777);
+    return ends;
+}
+
+// Gives the FIFO a further name. A name that leads to something else stays, as its user would never
+// meet the program.
+Result<void> add_name(const Ends &ends, const std::string &name)
+{
+    const std::string fifo = fmt::format("/proc/self/fd/{}", ends.reader.get());
+    if (linkat(AT_FDCWD, fifo.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
+        return {};
+    const int why = errno;
+    struct stat ours, there;
+    if (why != EEXIST)
+        return not_opened(name, why);
+    if (fstat(ends.reader.get(), &ours) == 0 && lstat(name.c_str(), &there) == 0 &&
+        ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
+        return {};
+    return Error(EEXIST,
+                 fmt::format("FIFO {}: this was another name of a FIFO that the program has "
+                             "open, and is another file now; remove it",
+                             name));
+}
+
+// By all names that the program has opened it by.
+Result<Ends> fifo(const Opening &opening, const image::File &file)
+{
+    if ((file.flags & image::kFileUnlinked) != 0)
+        return fifo_without_name(opening, file);
+    image::File by = file;
+    if (!file.link.empty() && is_missing(std::string(file.path)) &&
+        !is_missing(std::string(file.link)))
+        std::swap(by.path, by.link);
+    Result<Ends> ends = fifo_by_name(opening, by);
+    if (!ends || by.link.empty())
+        return ends;
+    if (Result<void> added = add_name(*ends, std::string(by.link)); !added)
+        return added.error();
     return ends;
 }
 

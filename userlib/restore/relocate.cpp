@@ -70,8 +70,11 @@ void relocate(Saved &saved, const FileOptions &options)
     };
     change(saved.process.exe);
     change(saved.process.cwd);
-    for (auto &[id, file] : saved.files())
+    for (auto &[id, file] : saved.files()) {
         change(file.path);
+        if (file.kind == image::FileKind::fifo && !file.link.empty())
+            change(file.link); // its other name
+    }
     for (image::InotifyWatch &watch : saved.of<image::InotifyWatch>())
         change(watch.path);
 }

@@ -300,6 +300,34 @@ class Files(case.Case):
         for end in ends:
             os.close(end)
 
+    def test_fifo_of_two_names(self):
+        """Both are there again, whichever was removed."""
+        for removed in ((), ("one",), ("two",), ("one", "two")):
+            with self.subTest(removed):
+                self.start("os.mkfifo('one', 0o640); os.link('one', 'two')\n"
+                           "w, r = os.open('one', os.O_RDWR), os.open('two', os.O_RDONLY)\n"
+                           "os.write(w, b'kept')",
+                           "same = [os.stat(n).st_ino for n in ('one', 'two')] + "
+                           "[os.fstat(f).st_ino for f in (w, r)]\n"
+                           "print(os.read(r, 9), len(set(same)), os.stat('one').st_nlink, flush=True)")
+                self.save()
+                for name in removed:
+                    os.unlink(self.path(name))
+                self.back()
+                self.assertEqual("b'kept' 1 2", self.read(self.log.name).splitlines()[-1])
+                for name in ("one", "two", "ready", "go"):
+                    os.unlink(self.path(name))
+
+    def test_fifo_whose_other_name_is_something_else_now(self):
+        self.start("os.mkfifo('one'); os.link('one', 'two')\n"
+                   "w, r = os.open('one', os.O_RDWR), os.open('two', os.O_RDONLY)")
+        self.save()
+        os.unlink(self.path("two"))
+        os.mkfifo(self.path("two"))
+        status, printed = self.restart()
+        self.assertNotEqual(0, status)
+        self.assertRegex(printed, "FIFO .*/two: this was another name")
+
     def test_save_files(self):
         self.start("f = open('data', 'r+' if os.path.exists('data') else 'w+')\n"
                    "f.write('saved'); f.flush()",

@@ -80,12 +80,28 @@ uint32_t FileTable::removed_directory(const std::string &link, const struct stat
     return link.ends_with(gone) && !is_named(seen) ? find_or_add(seen) : 0;
 }
 
+// A FIFO is made again with all names by which it is open, as far as there are two. What was opened
+// by a name that is gone has the other one.
+void FileTable::note_other_name(image::File &known, const Seen &seen)
+{
+    if (known.kind != FileKind::fifo || known.path == seen.link || !is_named(seen))
+        return;
+    if ((known.flags & image::kFileUnlinked) != 0) {
+        known.path = strings_.keep(seen.link);
+        known.flags &= ~image::kFileUnlinked;
+    } else if (known.link.empty()) {
+        known.link = strings_.keep(seen.link);
+    }
+}
+
 uint32_t FileTable::find_or_add(const Seen &seen)
 {
     const std::pair<uint64_t, uint64_t> key(seen.status.st_dev, seen.status.st_ino);
     if (!has_own_file(seen.kind)) {
-        if (const auto found = by_inode_.find(key); found != by_inode_.end())
+        if (const auto found = by_inode_.find(key); found != by_inode_.end()) {
+            note_other_name(file(found->second), seen);
             return found->second;
+        }
     }
     image::File file;
     file.id = static_cast<uint32_t>(files_.size() + 1);

@@ -54,6 +54,7 @@ class FileTable
 
   private:
     uint32_t find_or_add(const Seen &seen);
+    void note_other_name(image::File &known, const Seen &seen);
     uint32_t mapped_elsewhere(const std::string &path, uint64_t device, uint64_t inode);
     uint32_t opened_elsewhere(const std::string &path, uint64_t device, uint64_t inode) const;
 
