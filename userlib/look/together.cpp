@@ -37,4 +37,17 @@ Result<void> together(size_t count, const std::function<Result<void>(size_t)> &w
     return bad == done.end() ? Result<void>() : *bad;
 }
 
+Result<void> together_in_parts(size_t count, const std::function<Result<void>(size_t)> &work)
+{
+    constexpr size_t part = 256;
+    return together((count + part - 1) / part, [&](size_t number) -> Result<void> {
+        const size_t end = std::min(count, (number + 1) * part);
+        for (size_t i = number * part; i < end; i++) {
+            if (Result<void> done = work(i); !done)
+                return done;
+        }
+        return {};
+    });
+}
+
 } // namespace cryo::capture

@@ -9,8 +9,15 @@ namespace cryo::resources {
 bool is_named(const Seen &seen)
 {
     struct stat now;
+    if (seen.named)
+        return *seen.named;
     return has_path(seen) && lstat(seen.link.c_str(), &now) == 0 &&
            now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
+}
+
+void learn_named(Seen &seen)
+{
+    seen.named = is_named(seen);
 }
 
 Result<void> go_to(int fd, const image::File &file, uint64_t position)

@@ -29,6 +29,8 @@ bool is_file(const Seen &seen)
 
 // Whether its name still leads to it.
 bool is_named(const Seen &seen);
+// Looks now for later questions; afterwards `link` must not change any more.
+void learn_named(Seen &seen);
 // Goes to the position that an open file had.
 Result<void> go_to(int fd, const image::File &file, uint64_t position);
 

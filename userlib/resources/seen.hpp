@@ -7,6 +7,7 @@
 #include "image/records.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <sys/stat.h>
 
@@ -24,7 +25,8 @@ struct Seen {
     uint64_t position = 0; // this and what follows are parsed from it
     uint32_t flags = 0;    // O_ bits, without O_CLOEXEC
     bool close_on_exec = false;
-    Fd shared; // the checkpointer's descriptor of the program's open file
+    Fd shared;                 // the checkpointer's descriptor of the program's open file
+    std::optional<bool> named; // whether `link` leads to it; none: nobody has looked yet
     image::FileKind kind = image::FileKind::other;
     uint32_t open_file = 0; // its record; 0: none yet
 };

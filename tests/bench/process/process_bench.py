@@ -5,7 +5,7 @@
     process_bench [--full] [--backend NAME] [PART]...
     process_bench [--full] --report FILE.html [--picture FILE.svg]
 
-Parts: idle tiny stop delta planner write restart lazy tree; and criu, where that works (Debian's on
+Parts: idle tiny stop descriptors delta planner write restart lazy tree; and criu, where that works (Debian's on
 Linux 6.1; for root).
 Images are written to the current directory.
 """
@@ -31,6 +31,17 @@ PROGRAM = "@CMAKE_CURRENT_BINARY_DIR@/patient"
 PYTHON = "@CRYO_PYTHON@"
 MIB = 1 << 20
 IMAGE = "process.image"
+# Has so many files open, and says of how many its descriptors are right.
+OPENS = """
+import os, resource, sys
+count = int(sys.argv[1])
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 1000, most), most))
+open_files = [(os.open(f"file.{i}", os.O_RDWR | os.O_CREAT), f"file.{i}") for i in range(count)]
+print("ready", flush=True)
+for _ in sys.stdin:
+    print(sum(os.fstat(fd).st_ino == os.stat(name).st_ino for fd, name in open_files), flush=True)
+"""
 
 
 class Bench:
@@ -114,6 +125,36 @@ class Bench:
                 self.table.line(f"{name}: stop as {'the program felt it' if what == 'felt' else 'reported'}",
                                 samples.median(what), at_most=round(allowed, 2),
                                 remark=samples.spread(what))
+
+    # Each descriptor is looked at while the program stands still.
+    def descriptors(self):
+        count = 10_000 if self.full else 600
+        samples = Samples()
+
+        def right(program):
+            program.stdin.write("?\n")
+            program.stdin.flush()
+            if program.stdout.readline() != f"{count}\n":
+                raise Wrong("the program has not all of its descriptors")
+
+        def started(*words):
+            return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+        with started(self.cryo.command("cr_run"), PYTHON, "-S", "-c", OPENS, str(count)) as program:
+            program.stdout.readline()
+            for _ in self.rounds(9):
+                done = self.cryo.checkpoint(program, IMAGE, "--nosync")
+                samples.add("told", done["stopped_ns"] / 1e6)
+            right(program)
+            program.stdin.close()
+        reap()
+        with started(self.cryo.command("cr_restart"), "-q", IMAGE) as back:
+            right(back)
+            back.stdin.close()
+        told = samples.median("told")
+        self.table.line(f"{count} descriptors of files: stop, milliseconds", told,
+                        at_most=100 if self.full else None,
+                        remark=f"{told / count * 1e3:.1f} µs each, {samples.spread('told')}")
 
     # An image of what has changed since the one before
 
@@ -391,7 +432,7 @@ def switches(pid):
         return sum(int(line.split()[1]) for line in text if "ctxt_switches" in line)
 
 
-PARTS = ("idle", "tiny", "stop", "delta", "planner", "write", "restart", "lazy", "tree")
+PARTS = ("idle", "tiny", "stop", "descriptors", "delta", "planner", "write", "restart", "lazy", "tree")
 
 
 def main():

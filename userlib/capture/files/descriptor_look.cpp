@@ -4,9 +4,11 @@
 #include "capture/session/session.hpp"
 #include "look/together.hpp"
 #include "resources/kinds.hpp"
+#include "resources/paths.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -24,16 +26,70 @@ using resources::Seen;
 
 namespace {
 
-Result<Seen> look_at_descriptor(const Proc &proc, int fd)
+// The directories of /proc that tell of a process's descriptors. Names in them are found in half
+// the time that a whole path takes.
+class Listings
+{
+  public:
+    explicit Listings(const Proc &proc) : proc_(proc), links_(open("fd")), infos_(open("fdinfo")) {}
+
+    Result<Seen> look_at(int fd) const;
+
+  private:
+    Fd open(std::string_view name)
+    {
+        Fd opened(::open(proc_.path(name).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        not_opened_ = opened ? not_opened_ : errno;
+        return opened;
+    }
+    Error failure(std::string_view where, int fd) const
+    {
+        const int why = not_opened_ != 0 ? not_opened_ : errno;
+        return Error::from_errno(proc_.path(fmt::format("{}/{}", where, fd)), why);
+    }
+    Result<std::string> link(const char *name, int fd) const;
+    Result<std::string> info(const char *name, int fd) const;
+
+    const Proc &proc_;
+    int not_opened_ = 0; // an errno
+    Fd links_, infos_;
+};
+
+Result<std::string> Listings::link(const char *name, int fd) const
+{
+    char target[PATH_MAX];
+    const ssize_t n = readlinkat(links_.get(), name, target, sizeof(target));
+    if (n < 0)
+        return failure("fd", fd);
+    return std::string(target, static_cast<size_t>(n));
+}
+
+// The kernel returns such a file in one piece: a short read is its end.
+Result<std::string> Listings::info(const char *name, int fd) const
+{
+    const Fd file(openat(infos_.get(), name, O_RDONLY | O_CLOEXEC));
+    std::string text;
+    char buffer[4096];
+    ssize_t n = file ? 0 : -1;
+    do {
+        n = n < 0 ? n : read(file.get(), buffer, sizeof(buffer));
+        if (n < 0)
+            return failure("fdinfo", fd);
+        text.append(buffer, static_cast<size_t>(n));
+    } while (n == sizeof(buffer));
+    return text;
+}
+
+Result<Seen> Listings::look_at(int fd) const
 {
     Seen seen;
     seen.fd = fd;
-    const std::string name = "fd/" + std::to_string(fd);
-    Result<std::string> link = proc.link(name);
+    const std::string name = std::to_string(fd);
+    Result<std::string> link = this->link(name.c_str(), fd);
     if (!link)
         return link.error();
-    seen.link = *link;
-    Result<std::string> info = proc.read("fdinfo/" + std::to_string(fd));
+    seen.link = std::move(*link);
+    Result<std::string> info = this->info(name.c_str(), fd);
     if (!info)
         return info.error();
     seen.info = std::move(*info);
@@ -43,8 +99,8 @@ Result<Seen> look_at_descriptor(const Proc &proc, int fd)
     seen.flags = static_cast<uint32_t>(take_number(flags, 8));
     seen.close_on_exec = (seen.flags & O_CLOEXEC) != 0;
     seen.flags &= ~static_cast<uint32_t>(O_CLOEXEC);
-    if (stat(proc.path(name).c_str(), &seen.status) != 0)
-        return Error::from_errno(proc.path(name), errno);
+    if (fstatat(links_.get(), name.c_str(), &seen.status, 0) != 0)
+        return failure("fd", fd);
     return seen;
 }
 
@@ -70,35 +126,59 @@ Result<void> DescriptorLook::take()
         return done;
     if (Result<void> done = share(); !done)
         return done;
-    for (Seen &seen : open_files_)
-        seen.kind = resources::kind_of(seen);
+    Result<void> known = together_in_parts(open_files_.size(), [&](size_t i) -> Result<void> {
+        open_files_[i].kind = resources::kind_of(open_files_[i]);
+        return {};
+    });
+    if (!known)
+        return known;
     resources::rename_all(open_files_);
-    return {};
+    return together_in_parts(open_files_.size(), [&](size_t i) -> Result<void> {
+        resources::learn_named(open_files_[i]);
+        return {};
+    });
 }
 
+// Thousands of descriptors of one process are looked at by several threads.
 Result<void> DescriptorLook::list()
 {
-    std::vector<std::vector<Seen>> of_each(holders_.size());
-    Result<void> looked = together(holders_.size(), [&](size_t holder) -> Result<void> {
-        Result<std::vector<int>> numbers = holders_[holder].proc.numbers("fd");
-        if (!numbers)
-            return numbers.error();
-        for (int fd : *numbers) {
-            if (holders_[holder].ours.count(fd) != 0)
-                continue;
-            Result<Seen> seen = look_at_descriptor(holders_[holder].proc, fd);
+    struct Part {
+        size_t holder;
+        std::vector<int> numbers;
+        std::vector<Seen> seen = {};
+    };
+    constexpr ptrdiff_t most = 256;
+    std::vector<std::vector<int>> numbers(holders_.size());
+    Result<void> done = together(holders_.size(), [&](size_t holder) -> Result<void> {
+        Result<std::vector<int>> all = holders_[holder].proc.numbers("fd");
+        if (!all)
+            return all.error();
+        std::erase_if(*all, [&](int fd) { return holders_[holder].ours.count(fd) != 0; });
+        numbers[holder] = std::move(*all);
+        return {};
+    });
+    if (!done)
+        return done;
+    std::vector<Part> parts;
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        const auto end = numbers[holder].end();
+        for (auto at = numbers[holder].begin(); at != end; at += std::min(most, end - at))
+            parts.push_back({holder, {at, at + std::min(most, end - at)}});
+    }
+    done = together(parts.size(), [&](size_t i) -> Result<void> {
+        const Listings listings(holders_[parts[i].holder].proc);
+        for (const int fd : parts[i].numbers) {
+            Result<Seen> seen = listings.look_at(fd);
             if (!seen)
                 return seen.error();
-            seen->holder = holder;
-            of_each[holder].push_back(std::move(*seen));
+            seen->holder = parts[i].holder;
+            parts[i].seen.push_back(std::move(*seen));
         }
         return {};
     });
-    if (!looked)
-        return looked;
-    for (std::vector<Seen> &some : of_each)
-        std::ranges::move(some, std::back_inserter(descriptors_));
-    return {};
+    for (Part &part : parts)
+        std::ranges::move(part.seen, std::back_inserter(descriptors_));
+    return done;
 }
 
 // Puts one entry for each open file into open_files_; index_ leads to it. kcmp(2) orders open
@@ -119,6 +199,7 @@ Result<void> DescriptorLook::group()
         return order == 1;
     };
     std::map<const Seen *, uint32_t, decltype(before)> known(before);
+    open_files_.reserve(descriptors_.size());
     for (const Seen &one : descriptors_) {
         const auto [at, fresh] = known.emplace(&one, static_cast<uint32_t>(open_files_.size()));
         if (failure != 0)
@@ -150,22 +231,26 @@ Result<void> DescriptorLook::share()
         if (resources::kind_of(seen) != FileKind::other)
             targets[seen.holder].push_back(&seen);
     }
-    return together(holders_.size(), [&](size_t holder) -> Result<void> {
+    Result<void> passed = together(holders_.size(), [&](size_t holder) -> Result<void> {
         std::vector<int> numbers;
         for (const Seen *seen : targets[holder])
             numbers.push_back(seen->fd);
         Result<std::vector<Fd>> fds = holders_[holder].session.descriptors().get(numbers);
         if (!fds)
             return fds.error();
-        for (size_t i = 0; i < fds->size(); i++) {
-            Seen &seen = *targets[holder][i];
-            seen.shared = std::move((*fds)[i]);
-            if (!is_as_seen(seen))
-                return Error(EPROTO, fmt::format("process {}: descriptor {} was exchanged while "
-                                                 "it was looked at",
-                                                 holders_[holder].proc.pid(), seen.fd));
-        }
+        for (size_t i = 0; i < fds->size(); i++)
+            targets[holder][i]->shared = std::move((*fds)[i]);
         return {};
+    });
+    if (!passed)
+        return passed;
+    return together_in_parts(open_files_.size(), [&](size_t i) -> Result<void> {
+        const Seen &seen = open_files_[i];
+        if (!seen.shared || is_as_seen(seen))
+            return {};
+        return Error(EPROTO, fmt::format("process {}: descriptor {} was exchanged while it was "
+                                         "looked at",
+                                         holder_of(seen).proc.pid(), seen.fd));
     });
 }
 
@@ -187,7 +272,7 @@ Result<size_t> DescriptorLook::add(Fd fd, const Seen &socket)
         if (order == 0)
             return i;
     }
-    Result<Seen> seen = look_at_descriptor(own_, fd.get());
+    Result<Seen> seen = Listings(own_).look_at(fd.get());
     if (!seen)
         return seen.error();
     seen->holder = socket.holder;

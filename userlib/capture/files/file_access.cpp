@@ -46,7 +46,6 @@ void note_access(const resources::Seen &seen, const DescriptorLook &look, resour
 {
     constexpr const char *streams[] = {"--stdin", "--stdout", "--stderr"};
     const image::File &file = saving.file(seen);
-    const std::string path(file.path);
     struct stat process = {};
     if ((seen.kind != image::FileKind::regular && seen.kind != image::FileKind::directory) ||
         (file.flags & (image::kFileContentsSaved | image::kFileUnlinked)) != 0 ||
@@ -56,6 +55,7 @@ void note_access(const resources::Seen &seen, const DescriptorLook &look, resour
     const unsigned want = wanted(seen.flags);
     if (seen.status.st_uid == geteuid() && (seen.status.st_mode >> 6 & want) == want)
         return;
+    const std::string path(file.path);
     // What root may do says nothing about the program's user.
     if (geteuid() == 0 || stat(look.proc_of(seen).path("").c_str(), &process) != 0 ||
         process.st_uid != geteuid() ||
