@@ -154,7 +154,11 @@ void add_options(CLI::App &app, Options &options)
     add_destination(app, options);
     add_replacement(app, options);
     cryo::cli::add_signal_options(app, options.capture.then_signal, "when the image is complete");
-    app.add_flag("--nosync,!--sync", options.nosync, "Do not wait until the image is on the disk");
+    app.add_flag("--nosync,!--sync", options.nosync,
+                 "Do not wait until the image is on the disk; with --sync, callbacks wait, too")
+        ->each([&options](const std::string &text) {
+            options.capture.callbacks_wait = text == "false";
+        });
     app.add_flag("--rehearse", options.rehearse,
                  "Test the image before it gets its name: restore it beside the program, in "
                  "namespaces of its own, and compare. If they differ, the image is discarded, and "

@@ -208,10 +208,36 @@ static int after_image(const struct callback *cb, int rc)
         say(cb->name, info->src);
         say(cb->name, info->requester == getppid() ? "requester" : "?");
     }
+    if (is(cb, "looks") && rc == 0)
+        say(cb->name, access(cr_get_checkpoint_info()->dest, F_OK) == 0 ? "image" : "no image");
     if (is(cb, "cont_fails") && rc == 0)
         return 1;
     if (is(cb, "rstrt_fails") && rc > 0)
         return 1;
+    return 0;
+}
+
+/* The floating point state of a callback lives through its cr_checkpoint(). */
+static int with_floating_point(const struct callback *cb)
+{
+    const unsigned toward_zero = 0x6000, usual = 0x1f80, chosen = usual | toward_zero;
+    const unsigned short usual_x87 = 0x37f, chosen_x87 = usual_x87 | 0xc00;
+    unsigned found = 0;
+    unsigned short found_x87 = 0;
+    const double value = 1.25 * (double)getpid();
+    double popped = 0;
+    __asm__ __volatile__("ldmxcsr %0; fldcw %1; fldl %2"
+                         :
+                         : "m"(chosen), "m"(chosen_x87), "m"(value));
+    const int rc = cr_checkpoint(CR_CHECKPOINT_READY);
+    __asm__ __volatile__("fstpl %0; fnstcw %1; stmxcsr %2"
+                         : "=m"(popped), "=m"(found_x87), "=m"(found));
+    __asm__ __volatile__("ldmxcsr %0; fldcw %1" : : "m"(usual), "m"(usual_x87));
+    say(cb->name, popped == value ? "x87 stack" : "other x87 stack");
+    say(cb->name, found_x87 == chosen_x87 && (found & toward_zero) == toward_zero
+                      ? "rounding"
+                      : "other rounding");
+    say(cb->name, number(rc));
     return 0;
 }
 
@@ -220,6 +246,8 @@ static int callback(void *arg)
     const struct callback *cb = arg;
     say(cb->name, "enter");
     before_image(cb);
+    if (is(cb, "floats"))
+        return with_floating_point(cb);
     if (is(cb, "early") || (is(cb, "parts") && part(cb)))
         return 0;
     if (is(cb, "fails"))

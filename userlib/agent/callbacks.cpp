@@ -94,11 +94,33 @@ int run_callbacks(Client &client)
     return outcome;
 }
 
+namespace {
+
+// The x87 stack and how numbers are rounded, which a callback may have chosen: a restored thread
+// goes on in the handler with neither.
+class FloatingPoint
+{
+  public:
+    FloatingPoint()
+    {
+        // The first of these empties the stack.
+        __asm__ volatile("fnsave %0; frstor %0; stmxcsr %1" : "=m"(x87_), "=m"(mxcsr_));
+    }
+    void put_back() const { __asm__ volatile("frstor %0; ldmxcsr %1" : : "m"(x87_), "m"(mxcsr_)); }
+
+  private:
+    char x87_[108];
+    uint32_t mxcsr_;
+};
+
+} // namespace
+
 int callback_checkpoint(int flags)
 {
     Client *client = running_client();
     if (client == nullptr || client->called)
         return -CR_ENOTCB;
+    const FloatingPoint floating_point;
     client->called = true;
     const int kind = flags & abort_flags;
     if (kind != 0) {
@@ -113,6 +135,8 @@ int callback_checkpoint(int flags)
     }
     const int32_t current = client->current;
     const int outcome = run_rest(*client);
+    if (outcome > 0)
+        floating_point.put_back();
     if (!has_left(*client)) {
         client->current = current;
         client->called = true;

@@ -76,8 +76,12 @@ class Checkpoint
     Result<void> save_member(Member &member, image::ImageWriter &writer);
     Result<image::Committed> save_alone(std::unique_ptr<image::ImageWriter> writer);
     Result<image::Committed> save_archive(std::unique_ptr<image::ImageWriter> first);
-    // The programs stay stopped until the commit, so that no signal comes without an image.
-    bool waits() const { return options_.then_signal != 0; }
+    // The programs stay stopped until the commit, so that no signal comes without an image, and, on
+    // request, no callback goes on without one.
+    bool waits() const
+    {
+        return options_.then_signal != 0 || (options_.callbacks_wait && have_callbacks(members_));
+    }
     // The programs themselves are read, not copies of them.
     bool reads() const { return options_.snapshot == Snapshot::stop || waits(); }
     bool single() const { return members_.size() == 1 && zombies_.empty(); }
@@ -115,7 +119,8 @@ class Checkpoint
 Result<void> Checkpoint::open_sink()
 {
     image::FileOptions file = {.existing = options_.existing, .sync = options_.sync};
-    file.publication = waits() || options_.rehearse ? &publication_ : nullptr;
+    const bool may_wait = options_.then_signal != 0 || options_.callbacks_wait;
+    file.publication = may_wait || options_.rehearse ? &publication_ : nullptr;
     cpu_ = present_cpu();
     Result<DeltaPlan> delta = DeltaPlan::make(options_.delta, {options_.file, options_.backup.name},
                                               id_, options_.files.owner_of);
@@ -238,14 +243,8 @@ Result<std::unique_ptr<image::ImageWriter>> Checkpoint::freeze_everybody()
 // Fails if one of them has resumed earlier: what was read of it after that is no valid image.
 Result<void> Checkpoint::go_on()
 {
-    for (const auto &member : members_) {
-        if (Result<void> asked = member->process().ask_to_go_on(); !asked)
-            return asked;
-    }
-    for (const auto &member : members_) {
-        if (Result<void> gone = member->process().await_go_on(); !gone)
-            return gone;
-    }
+    if (Result<void> gone = resume_all(members_); !gone)
+        return gone;
     outcome_.stopped_ns = now_ns() - stop_begun_;
     phase(phase_frozen);
     return {};

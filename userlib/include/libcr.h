@@ -222,8 +222,9 @@ enum {
  * callbacks of this process (SIGNAL context: of this thread) that have not been called are skipped.
  *
  * Returns, when the image is taken or given up:
- *   0              the program goes on after a checkpoint (the image may still be being written:
- *                  only the requester learns whether it was completed)
+ *   0              the program goes on after a checkpoint (the image may still be being written,
+ *                  unless `cr_checkpoint --sync` has requested it: only the requester learns
+ *                  whether it was completed)
  *   > 0            this is the restored copy
  *   < 0            there is no image; the error code, negated. errno is not set.
  *     -CR_ETEMPFAIL or -code   a callback asked for it

@@ -46,6 +46,19 @@ Error told_of_ended(const Members &members, const Error &why)
     return why;
 }
 
+Result<void> resume_all(const Members &members)
+{
+    for (const auto &member : members) {
+        if (Result<void> asked = member->process().ask_to_go_on(); !asked)
+            return asked;
+    }
+    for (const auto &member : members) {
+        if (Result<void> gone = member->process().await_go_on(); !gone)
+            return gone;
+    }
+    return {};
+}
+
 Result<void> all_stand(const Members &members)
 {
     for (const auto &member : members) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ends or stops programs that stay stopped until their image is committed and then get a signal,
-// without running in between. They resume by themselves if they receive nothing from the command
-// for too long.
+// Ends or stops programs that stay stopped until their image is committed and then get a signal, or
+// none, without running in between. They resume by themselves if they receive nothing from the
+// command for too long.
 //
 //     Result<void> stand = all_stand(members);   // right before the image gets its name
 //     Ended ended = end_all(members, SIGKILL);
@@ -15,6 +15,8 @@
 
 namespace cryo::capture {
 
+// Lets all resume. Fails if one of them has resumed earlier.
+Result<void> resume_all(const Members &members);
 // Fails if one of the members has resumed.
 Result<void> all_stand(const Members &members);
 

@@ -21,6 +21,11 @@ Result<void> for_all(const Members &members, const std::function<Result<void>(Me
     return done;
 }
 
+bool have_callbacks(const Members &members)
+{
+    return std::ranges::any_of(members, [](const auto &m) { return m->process().has_callbacks(); });
+}
+
 bool can_be_copied(const Members &members)
 {
     return std::none_of(members.begin(), members.end(), [&](const auto &m) {

@@ -18,6 +18,8 @@ using Members = std::vector<std::unique_ptr<Member>>;
 // Runs on several threads; returns the first error once all are done.
 Result<void> for_all(const Members &members, const std::function<Result<void>(Member &)> &work);
 
+bool have_callbacks(const Members &members);
+
 // Whether each can be forked without the program, or the kernel on its behalf, noticing.
 bool can_be_copied(const Members &members);
 

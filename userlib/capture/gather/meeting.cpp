@@ -54,8 +54,9 @@ bool send(int socket, std::span<const char> bytes, std::span<const int> fds)
 Terms terms_of(const CheckpointOptions &options)
 {
     struct stat space;
-    if (!options.may_join || options.then_signal != 0 || options.directory || options.fd >= 0 ||
-        options.delta.mode || stat("/proc/self/ns/pid", &space) != 0)
+    if (!options.may_join || options.then_signal != 0 || options.callbacks_wait ||
+        options.directory || options.fd >= 0 || options.delta.mode ||
+        stat("/proc/self/ns/pid", &space) != 0)
         return {};
     const FileOptions &files = options.files;
     uint32_t choices = 0;

@@ -39,6 +39,7 @@ struct CheckpointOptions {
     image::Existing existing = image::Existing::refuse;
     image::Backup backup;
     bool sync = true;
+    bool callbacks_wait = false; // programs with callbacks resume when the image is complete
     image::Packing packing = image::Packing::raw;
     FileOptions files;
     pid_t requester = 0;            // the requesting process, if it is not this one
