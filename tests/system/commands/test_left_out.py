@@ -8,6 +8,7 @@ import signal
 import subprocess
 
 import case
+import processes
 
 ENOSUPPORT, EPTRACED, EPTRACER = 2356 & 0xff, 2360 & 0xff, 2361 & 0xff
 TRACE = """
@@ -28,6 +29,18 @@ class LeftOut(case.Case):
         self.assertIn("nothing is left to save", said)
         self.refuse(EPTRACED, "--ptraced-skip", "--ptraced-error", "-f", "image", program.pid)
         self.assertEqual([], self.files())
+
+    def test_child_that_is_stopped_before_it_listens(self):
+        """cr_checkpoint itself holds it, and no tracer that could be detached."""
+        program = self.start("import ctypes, os, signal\n"
+                             "if ctypes.CDLL(None).syscall(57) == 0:  # fork\n"
+                             "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+                             "    os._exit(0)")
+        child = processes.children(program.pid)[0]
+        case.wait_until("its stop", lambda: case.state(child) == "T")
+        said = self.refuse(ENOSUPPORT, "-f", "image", program.pid)
+        self.assertIn(f"process {child} does not listen: it was stopped right after its fork", said)
+        self.assertIn(f"kill -CONT {child}", said)
 
     def test_tracer(self):
         other = self.spawn("sleep", "1000")

@@ -91,7 +91,9 @@ Result<std::string> Bystanders::why(const Relation &relation)
     if (relation.comm == "cr_checkpoint" && executes(proc, "cr_checkpoint") &&
         !was_run_by_cr_run(proc))
         return fmt::format("process {} is a cr_checkpoint, and is left out", relation.pid);
-    if (const pid_t tracer = tracer_of(proc); tracer != 0 && options_.ptraced != Ptraced::allow) {
+    // A member that is stopped is held by us (stopped.hpp) when it is looked at once more.
+    if (const pid_t tracer = tracer_of(proc);
+        tracer != 0 && tracer != getpid() && options_.ptraced != Ptraced::allow) {
         if (options_.ptraced == Ptraced::error)
             return Error(CR_EPTRACED,
                          fmt::format("process {} is traced by process {}: detach it first, or "
