@@ -85,6 +85,10 @@ TEST(Kinds, DevicesWithAStateAreRefused)
               "a device without a name,");
     EXPECT_EQ(why_refused(S_IFBLK, makedev(8, 0), "/dev/sda"), "the device");
     EXPECT_EQ(why_refused(0, 0, "anon_inode:[perf_event]"), "a kernel object,");
+    EXPECT_EQ(why_refused(0, 0, "anon_inode:[io_uring]"),
+              "a ring, of which the kernel does not tell whether requests are under way,");
+    EXPECT_EQ(why_refused(0, 0, "anon_inode:[fanotify]"),
+              "a group whose events can only be taken, and may keep other processes waiting,");
     EXPECT_EQ(why_refused(S_IFREG, 0, "/etc/motd"), "");
 }
 

@@ -59,11 +59,11 @@ Result<void> check_enterable(const Proc &proc)
         std::string_view mode = status ? field(*status, "Seccomp") : "";
         if (take_number(mode) == 0)
             continue;
-        return Error(ENOTSUP,
-                     fmt::format("process {} runs under seccomp{}: start it without; "
-                                 "filters cannot be read back",
-                                 proc.pid(),
-                                 tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
+        return Error(
+            ENOTSUP,
+            fmt::format("process {} runs under seccomp{}: start it without a filter, "
+                        "which the calls that Cryo makes in the program would have to pass",
+                        proc.pid(), tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
     }
     return {};
 }
