@@ -223,8 +223,8 @@ Rseq look_at_rseq(uint64_t area, uint64_t size)
                                                    : Rseq::none;
 }
 
-// Finds the C library's area, unless the program has unregistered it; the address of an area of the
-// program's own cannot be found out.
+// Finds the C library's area, unless the program has unregistered it; only a tracer finds out the
+// address of an area of the program's own (capture/process/rseq_area.hpp).
 void look_at_rseq(ThreadFacts &facts)
 {
     alignas(32) char none_of_these[32] = {};

@@ -21,8 +21,6 @@ cryo_test_program(refused/asynchronous_io NEEDS aio REFUSED "asynchronous I/O")
 cryo_test_program(refused/aio_shared NEEDS aio REFUSED CLONE_VM)
 cryo_test_program(refused/aio_shared_orphan NEEDS aio REFUSED CLONE_VM)
 cryo_test_program(refused/aio_shared_orphan NAME aio_shared_thread NEEDS aio REFUSED CLONE_VM FLAGS -DMAIN_THREAD_ENDS)
-cryo_test_program(refused/other_rseq REFUSED rseq)
-cryo_test_program(refused/own_rseq REFUSED rseq)
 cryo_test_program(refused/user_dispatch NEEDS user_dispatch REFUSED PR_SET_SYSCALL_USER_DISPATCH)
 cryo_test_program(refused/user_dispatch NAME user_dispatch_by_number NEEDS user_dispatch REFUSED PR_SET_SYSCALL_USER_DISPATCH
     FLAGS -DBY_NUMBER)

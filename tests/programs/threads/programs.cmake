@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name names niceness detached storm key_destructors cancellation
-        kernel_registration)
+        kernel_registration other_rseq own_rseq)
     cryo_test_program(threads/${name})
 endforeach()
 cryo_test_program(threads/affinity NEEDS two-cpus)

@@ -2,6 +2,7 @@
 // Describes a process's threads in the stop.
 #include "capture/process/describe.hpp"
 
+#include "capture/process/rseq_area.hpp"
 #include "capture/process/settings.hpp"
 
 #include <algorithm>
@@ -41,6 +42,23 @@ Result<std::string> status_of(Description &d, const agent::ThreadFacts &facts,
     thread.name = d.strings.keep(*name);
     d.thread_status[thread.tid] = *status;
     return status;
+}
+
+// The agent sees only that another area than the C library's is registered.
+void take_foreign_rseq(Description &d, const agent::ThreadFacts &facts, image::Thread &thread)
+{
+    const Result<RegisteredRseq> found = registered_rseq(facts.tid);
+    if (!found) {
+        d.problems.add(
+            fmt::format("thread {} has registered a restartable sequence (rseq) area that is not "
+                        "the C library's ({})",
+                        facts.tid, found.error().text()),
+            "leave the C library's in place; GLIBC_TUNABLES=glibc.pthread.rseq=0 takes it away");
+        return;
+    }
+    thread.rseq = found->address;
+    thread.rseq_size = found->size;
+    thread.rseq_signature = found->signature;
 }
 
 Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &facts)
@@ -92,11 +110,7 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
         d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
                        "start the program without one");
     if (facts.foreign_rseq != 0)
-        d.problems.add(
-            fmt::format("thread {} has registered a restartable sequence (rseq) area "
-                        "that is not the C library's",
-                        facts.tid),
-            "leave the C library's in place; GLIBC_TUNABLES=glibc.pthread.rseq=0 takes it away");
+        take_foreign_rseq(d, facts, t);
     if (facts.registered_ring != 0)
         d.problems.add(fmt::format("thread {} has a ring of io_uring registered with it "
                                    "(IORING_REGISTER_RING_FDS), which lasts without a descriptor",

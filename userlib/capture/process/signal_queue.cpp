@@ -1,71 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/process/signal_queue.hpp"
 
+#include "capture/process/held.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/ptrace.h>
-#include <sys/wait.h>
 
 namespace cryo::capture {
 
-namespace {
-
-// Holds a thread in a ptrace stop. If we die, the kernel releases the thread.
-class Held
-{
-  public:
-    static Result<Held> hold(pid_t tid);
-    Held(Held &&other) noexcept : tid_(other.tid_), signal_(other.signal_), ours_(other.ours_)
-    {
-        other.tid_ = 0;
-    }
-    Held(const Held &) = delete;
-    Held &operator=(const Held &) = delete;
-    Held &operator=(Held &&) = delete;
-    ~Held()
-    {
-        if (tid_ != 0)
-            ptrace(ours_ ? PTRACE_CONT : PTRACE_DETACH, tid_, nullptr,
-                   reinterpret_cast<void *>(signal_));
-    }
-
-  private:
-    Held(pid_t tid, long signal, bool ours) : tid_(tid), signal_(signal), ours_(ours) {}
-    pid_t tid_;
-    long signal_; // the signal it was about to receive
-    bool ours_;   // we hold it already (stopped.cpp)
-};
-
-Result<Held> Held::hold(pid_t tid)
-{
-    const bool fresh = ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0;
-    const int why = errno;
-    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) {
-        errno = fresh ? errno : why;
-        if (errno != EPERM)
-            return Error::from_errno(fmt::format("thread {}", tid), errno);
-        return Error(EPERM, fmt::format("thread {}: its pending signals may not be read: this "
-                                        "system restricts ptrace (kernel.yama.ptrace_scope, or a "
-                                        "container's filter)",
-                                        tid));
-    }
-    int status = 0;
-    pid_t got;
-    do {
-        got = waitpid(tid, &status, __WALL);
-    } while (got < 0 && errno == EINTR);
-    if (got != tid || !WIFSTOPPED(status))
-        return Error(ESRCH, fmt::format("thread {} ended during the checkpoint", tid));
-    const bool by_us = status >> 16 == PTRACE_EVENT_STOP;
-    return Held(tid, by_us ? 0 : WSTOPSIG(status), !fresh);
-}
-
-} // namespace
-
 Result<std::vector<siginfo_t>> peek_signals(pid_t tid, Queue queue)
 {
-    Result<Held> held = Held::hold(tid);
+    Result<Held> held = Held::hold(tid, "its pending signals may not be read");
     if (!held)
         return held.error();
     std::vector<siginfo_t> all;
