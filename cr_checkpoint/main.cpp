@@ -7,6 +7,7 @@
 #include "cli/command.hpp"
 #include "cli/handle.hpp"
 #include "cli/requester.hpp"
+#include "cli/text.hpp"
 #include "enter.hpp"
 #include "options.hpp"
 
@@ -79,10 +80,11 @@ cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
 
 void tell(Options &options, const cryo::capture::Outcome &done)
 {
-    const std::string sentence = fmt::format(
-        "{}: {} threads, {:.1f} MiB; stood still for {:.1f} ms, done in {:.3f} s",
-        options.capture.file, done.threads, static_cast<double>(done.image.size) / 1048576,
-        seconds(done.stopped_ns) * 1e3, seconds(done.total_ns));
+    const std::string sentence =
+        fmt::format("{}: {}, {:.1f} MiB; stood still for {:.1f} ms, done in {:.3f} s",
+                    options.capture.file, cryo::cli::count_text(done.threads, "thread", "threads"),
+                    static_cast<double>(done.image.size) / 1048576, seconds(done.stopped_ns) * 1e3,
+                    seconds(done.total_ns));
     // If the image goes to standard output, nothing else may be written there.
     options.talk.summary(sentence,
                          {{"image", options.capture.file},
@@ -130,6 +132,10 @@ static int run(int argc, char **argv)
                  "cr_checkpoint");
     Options options;
     add_options(app, options);
+    cryo::cli::add_examples(
+        app, {{"cr_checkpoint 412", "saves process 412 into context.412; it goes on"},
+              {"cr_checkpoint --term -f image 412", "saves it into the file image, then ends it"},
+              {"cr_checkpoint --delta -f image 412", "saves what has changed since the last one"}});
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
 

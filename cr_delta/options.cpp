@@ -51,6 +51,10 @@ class Parser
         apply();
         app_.footer("\"cr_delta COMMAND --help\" lists the options of a command.\nExit status: 0 "
                     "good, 255 wrong usage, else the low 8 bits of errno; 74 damaged.");
+        cli::add_examples(app_,
+                          {{"cr_delta add --service series dump -o dump.1", "keeps a version"},
+                           {"cr_delta list --service series", "shows the versions"},
+                           {"cr_delta restore --service series 7 -o dump", "writes one"}});
         if (std::optional<int> done = cli::parse(app_, argc, argv))
             return done;
         if (o_.block_size && !is_block_size(*o_.block_size))

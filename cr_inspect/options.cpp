@@ -53,6 +53,9 @@ std::optional<int> parse(int argc, char **argv, Options &options)
     output->needs(extract);
     app.footer("Exit status: 0 good, 1 damaged or unreadable, 2 different (--diff), 255 wrong "
                "usage.");
+    cli::add_examples(app, {{"cr_inspect context.*", "what the images hold, in one table"},
+                            {"cr_inspect --verify context.412", "checks every byte"},
+                            {"cr_inspect --diff old new", "compares two images"}});
     if (std::optional<int> done = cli::parse(app, argc, argv))
         return done;
     if (options.diff && options.files.size() != 2)

@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
+#include "cli/text.hpp"
 #include "forward.hpp"
 #include "keeper/launch.hpp"
 #include "options.hpp"
@@ -212,13 +213,14 @@ int Command::tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive)
         return fail(alive.error().within("the rehearsal failed"));
     if (!options_.talk.quiet())
         options_.talk.notices(alive->notices);
-    options_.talk.result(fmt::format("{}: comes back as it was saved: {} processes, {:.1f} MiB",
-                                     options_.image, alive->processes,
-                                     static_cast<double>(alive->bytes) / 1048576),
-                         {{"image", options_.image},
-                          {"rehearsed", true},
-                          {"processes", alive->processes},
-                          {"bytes", alive->bytes}});
+    options_.talk.result(
+        fmt::format("{}: comes back as it was saved: {}, {:.1f} MiB", options_.image,
+                    cryo::cli::count_text(alive->processes, "process", "processes"),
+                    static_cast<double>(alive->bytes) / 1048576),
+        {{"image", options_.image},
+         {"rehearsed", true},
+         {"processes", alive->processes},
+         {"bytes", alive->bytes}});
     return 0;
 }
 
@@ -330,6 +332,10 @@ static int run(int argc, char **argv)
     CLI::App app("Brings saved processes back and waits for the first.", "cr_restart");
     Options options;
     add_options(app, options);
+    cryo::cli::add_examples(
+        app, {{"cr_restart context.412", "brings the process back, with its id"},
+              {"cr_restart --no-restore-pid context.412", "brings it back with a new id"},
+              {"cr_restart --rehearse context.412", "tests that it would come back"}});
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv)) {
         return *done != 0 ? options.hooks.failed(0, *done) : 0;
     }

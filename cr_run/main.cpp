@@ -5,6 +5,7 @@
 #include "baseline.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
+#include "cli/unknown_option.hpp"
 #include "coord/launch.hpp"
 #include "coord/parameters.hpp"
 #include "coord/place.hpp"
@@ -119,20 +120,19 @@ static int run(int argc, char **argv)
     app.add_flag("-q,--quiet", quiet, "Do not say what keeps the program from being saved");
     cryo::keeper::Settings keeping;
     cryo::keeper::add_options(app, keeping);
-    cryo::cli::use_help(app, "PROGRAM [ARGUMENT]...");
-    app.footer("cr_run ./app\n"
-               "cr_run --interval 5m ./app             saved every five minutes, by itself\n"
-               "cr_run mpirun -n 4 ./app               an MPI job");
+    cryo::cli::use_help(app, "PROGRAM [ARGS]...");
+    cryo::cli::add_examples(
+        app, {{"cr_run ./app", "from now on cr_checkpoint can save it"},
+              {"cr_run --interval 5m ./app", "it is saved every five minutes, by itself"},
+              {"cr_run mpirun -n 4 ./app", "an MPI job, which ompi-checkpoint saves"}});
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
     std::vector<std::string> words = app.remaining();
     if (!words.empty() && words.front() == "--") {
         words.erase(words.begin());
     } else if (!words.empty() && words.front().starts_with("-")) {
-        cryo::cli::say("cr_run",
-                       fmt::format("there is no option {}; try cr_run --help (or -- before "
-                                   "a program of that name)",
-                                   words.front()));
+        cryo::cli::say("cr_run", cryo::cli::no_such_option(app, words.front()) +
+                                     " (or -- before a program of that name)");
         return cryo::cli::usage_exit;
     }
     if (words.empty()) {

@@ -182,9 +182,9 @@ int list(const Options &options)
             if (local > 0)
                 all.back()["local"] = local;
             if (!options.as_json)
-                cryo::print("Snapshot Ref.: {:3} {}  {} ranks, {}, {}{}\n", seq, printable(name),
-                            snapshot.images.size(), cryo::cli::size_text(snapshot.bytes()),
-                            printable(snapshot.completed),
+                cryo::print("Snapshot Ref.: {:3} {}  {}, {}, {}{}\n", seq, printable(name),
+                            cryo::cli::count_text(snapshot.images.size(), "rank", "ranks"),
+                            cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
                             local > 0 ? fmt::format(", {} of them on their nodes too", local) : "");
         }
     }
@@ -272,8 +272,9 @@ void print_end(const Options &options, const json &end)
     cryo::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0),
                 printable(end.value("reference", "")));
     if (options.verbose > 0)
-        cryo::print("{}: {} ranks, {}; stood still for at most {}, done in {:.3f} s\n",
-                    printable(end.value("path", "")), end.value("ranks", 0),
+        cryo::print("{}: {}, {}; stood still for at most {}, done in {:.3f} s\n",
+                    printable(end.value("path", "")),
+                    cryo::cli::count_text(end.value("ranks", uint64_t(0)), "rank", "ranks"),
                     cryo::cli::size_text(end.value("bytes", uint64_t(0))),
                     cryo::cli::duration_text(end.value("longest_stop_ns", uint64_t(0))),
                     end.value("seconds", 0.0));
@@ -439,6 +440,10 @@ static int run(int argc, char **argv)
     app.add_option("-V", level, "Accepted for old scripts, as --verbose");
     app.add_flag("-v,--verbose", options.verbose, "Print more");
     app.footer("-mca NAME VALUE is accepted; snapc_base_global_snapshot_dir is --where.");
+    cryo::cli::add_examples(
+        app, {{fmt::format("{} 412", command), "saves the job whose mpirun is process 412"},
+              {fmt::format("{} --term --where /pfs/job 412", command), "there, then ends the job"},
+              {fmt::format("{} --list --where /pfs/job", command), "shows the snapshots there"}});
     const cryo::legacy::Words words = cryo::legacy::normalise(
         argc, argv,
         {"hnp-pid", "hnp-jobid", "term", "stop", "nowait", "status", "list", "verbose", "help"});

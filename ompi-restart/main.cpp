@@ -335,6 +335,11 @@ static int run(int argc, char **argv)
     cryo::keeper::add_options(app, options.keeping);
     app.footer("-mca NAME VALUE and -gmca NAME VALUE are passed on to mpirun;\n"
                "snapc_base_global_snapshot_dir is --where.");
+    cryo::cli::add_examples(
+        app, {{fmt::format("{} ompi_global_snapshot_412.ckpt", command), "brings the job back"},
+              {fmt::format("{} --info /pfs/job/context.ckpt", command), "shows what is saved"},
+              {fmt::format("{} --hostfile nodes /pfs/job/context.ckpt", command),
+               "brings it back on these nodes"}});
     const cryo::legacy::Words words =
         cryo::legacy::normalise(argc, argv,
                                 {"fork", "seq", "hostfile", "machinefile", "info", "apponly",

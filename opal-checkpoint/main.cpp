@@ -96,6 +96,9 @@ static int run(int argc, char **argv)
     app.add_option("-w,--where", where, "Directory for it")->capture_default_str();
     app.add_flag("-v,--verbose", verbose, "Accepted for old scripts");
     app.add_flag("-q,--quiet", quiet, "Print only errors");
+    cryo::cli::add_examples(
+        app, {{"opal-checkpoint 412", "saves process 412 into opal_snapshot_412.ckpt"},
+              {"opal-checkpoint --term 412", "saves it, then ends it"}});
     const cryo::legacy::Words words =
         cryo::legacy::normalise(argc, argv, {"term", "name", "where", "verbose", "quiet", "help"});
     if (std::optional<int> done = cryo::cli::parse(app, words.words))

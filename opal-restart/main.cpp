@@ -117,6 +117,8 @@ static int run(int argc, char **argv)
     app.add_flag("-p,--preload", preload,
                  "Accepted for old scripts; images are read where they are");
     app.add_flag("-v,--verbose", verbose, "Print the phases");
+    cryo::cli::add_examples(app, {{"opal-restart -l . -r opal_snapshot_412.ckpt",
+                                   "brings the process back that opal-checkpoint has saved here"}});
     const cryo::legacy::Words words = cryo::legacy::normalise(
         argc, argv,
         {"location", "metadata", "reference", "cache", "decompress", "preload", "verbose", "help"});

@@ -6,6 +6,8 @@
 #include "cli/error_json.hpp"
 #include "cli/help.hpp"
 #include "cli/requester.hpp"
+#include "cli/unknown_option.hpp"
+#include "cli/version.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -38,10 +40,22 @@ bool has_json(const CLI::App &app)
 }
 
 // Reports wrong usage as JSON as well, to a program that reads the command's output.
-void tell_as_json(const char *what)
+void tell_as_json(const std::string &what)
 {
     const nlohmann::ordered_json all = {{"error", error_json(Error(EINVAL, what))}};
     cryo::print("{}\n", all.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
+// An option that does not exist also takes its value from the operands, so it is what is said
+// where CLI11 would complain of these.
+std::string no_option(const CLI::App &app, const CLI::ParseError &error)
+{
+    const int code = error.get_exit_code();
+    if (code != static_cast<int>(CLI::ExitCodes::ExtrasError) &&
+        code != static_cast<int>(CLI::ExitCodes::RequiredError))
+        return {};
+    const std::string word = unknown_option(app);
+    return word.empty() ? "" : no_such_option(app, word);
 }
 
 } // namespace
@@ -53,6 +67,18 @@ void use_help(CLI::App &app, const std::string &operands)
         use_help(*verb, "");
 }
 
+void add_examples(CLI::App &app, const std::vector<Example> &examples)
+{
+    size_t width = 0;
+    for (const Example &one : examples)
+        width = std::max(width, one.command.size());
+    std::string text = app.get_footer();
+    text += text.empty() ? "Examples:" : "\n\nExamples:";
+    for (const Example &one : examples)
+        text += fmt::format("\n  {:{}}  {}", one.command, width, one.what);
+    app.footer(text);
+}
+
 std::optional<int> parse(CLI::App &app, int argc, char **argv)
 {
     return parse(app, {argv + 1, argv + argc});
@@ -60,7 +86,7 @@ std::optional<int> parse(CLI::App &app, int argc, char **argv)
 
 std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
 {
-    app.set_version_flag("--version", app.get_name() + " (Cryo) " CRYO_VERSION);
+    app.set_version_flag("--version", [&app] { return version_text(app.get_name()); });
     app.set_help_flag("-h,-?,--help", "Show the options");
     const auto formatter = app.get_formatter();
     if (const auto &set_now = *formatter; typeid(set_now) == typeid(CLI::Formatter))
@@ -75,13 +101,17 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words)
         std::ostringstream wrong;
         const int code = app.exit(error, said, wrong);
         cryo::print("{}", said.str());
-        if (code != 0 && wants_json)
-            tell_as_json(error.what());
-        if (code != 0)
+        if (code == 0)
+            return 0;
+        const std::string unknown = no_option(app, error);
+        if (wants_json)
+            tell_as_json(unknown.empty() ? error.what() : unknown);
+        if (unknown.empty())
             cryo::print(stderr, "{}", wrong_usage(error, wrong.str()));
-        if (code != 0)
-            tell_requester(EINVAL, 0);
-        return code == 0 ? 0 : usage_exit;
+        else
+            say(app.get_name(), unknown);
+        tell_requester(EINVAL, 0);
+        return usage_exit;
     }
     return std::nullopt;
 }

@@ -15,6 +15,8 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace cryo::cli {
 
@@ -28,6 +30,14 @@ std::optional<int> parse(CLI::App &app, std::vector<std::string> words);
 // The operands that the usage line names after the options (help.hpp); called before parse() where
 // there are any.
 void use_help(CLI::App &app, const std::string &operands);
+
+// A command line, and in a few words what it does.
+struct Example {
+    std::string command;
+    std::string what;
+};
+// Examples end --help, below what the footer says already.
+void add_examples(CLI::App &app, const std::vector<Example> &examples);
 
 // A line on standard error, or several (base/printable.hpp).
 void say(std::string_view command, std::string_view text);

@@ -3,7 +3,7 @@
 // The layout of --help: CLI11's, with values described in words instead of CLI11's types, and
 // without dependencies between options, which the manual page lists.
 //
-//     app.formatter(std::make_shared<cli::Help>("PROGRAM [ARGUMENT]..."));
+//     app.formatter(std::make_shared<cli::Help>("PROGRAM [ARGS]..."));
 #pragma once
 
 #include <CLI/CLI.hpp>

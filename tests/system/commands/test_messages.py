@@ -245,6 +245,13 @@ fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
         restarted.stdin.close()
         self.assertEqual(0, restarted.wait(case.PATIENCE))
 
+    def test_one_thread(self):
+        program = self.start()
+        self.assertIn(": 1 thread, ", self.save("-f", "image", program.pid).stdout)
+        self.end(program)
+        done = self.run_command("cr_restart", "--rehearse", "image")
+        self.assertIn(": 1 process, ", done.stdout, done.stderr)
+
     def test_messages_about_a_request(self):
         program = self.start("import socket\n"
                              "pair = [socket.create_server(('127.0.0.1', 0))]\n"

@@ -8,6 +8,9 @@ import os
 import case
 
 ABOVE = "wants a whole number above 0, not '{}'"
+COMMANDS = ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "ompi-checkpoint",
+            "ompi-restart", "mpi-checkpoint", "mpi-restart", "opal-checkpoint", "opal-restart")
+
 MORE = "wants a whole number, 0 or more, not '{}'"
 DESCRIPTOR = "--fd: wants the number of an open descriptor, not '{}'; a file is named by -f, --file"
 
@@ -55,7 +58,7 @@ class Numbers(case.Case):
         for text in ("Usage: cr_checkpoint [OPTIONS] ID\n", "\n  ID   ", " -F, --fd DESCRIPTOR ",
                      " -t, --time SECONDS ", " --compress none|auto|always", " --pipes refuse|close"):
             self.assertIn(text, done.stdout)
-        self.assertIn("Usage: cr_run [OPTIONS] PROGRAM [ARGUMENT]...\n",
+        self.assertIn("Usage: cr_run [OPTIONS] PROGRAM [ARGS]...\n",
                       self.run_command("cr_run", "--help").stdout)
 
     def test_no_internals_in_the_help(self):
@@ -67,6 +70,29 @@ class Numbers(case.Case):
         said = self.run_command("cr_run", "--help").stdout
         for text in ("--signal N ", "--keep N ", "--max-overhead PERCENT ", "--failure-interval TIME "):
             self.assertIn(text, said)
+
+    def test_examples_at_the_end_of_the_help(self):
+        for name in COMMANDS:
+            examples = self.run_command(name, "--help").stdout.split("\nExamples:\n")[1]
+            for line in examples.splitlines():
+                self.assertRegex(line, rf"^  {name} .*\S  +\w")
+
+    def test_version_with_what_is_there(self):
+        libraries = os.path.join(case.BIN, "..", "lib", "cryo")
+        os.mkdir(self.path("cryo"))
+        for name in COMMANDS:
+            said = self.run_command(name, "--version").stdout.splitlines()
+            self.assertRegex(said[0], rf"^{name} \(Cryo\) \d+\.\d+\.\d+$")
+            self.assertEqual("images: format 1, compressed by lz4 or zstd", said[1])
+            for part, library in (("openmpi", "Open MPI"), ("mpich", "MPICH")):
+                there = os.path.exists(os.path.join(libraries, f"libcryo_{part}.so"))
+                self.assertEqual(there, library in said[2], said)
+        without = {**os.environ, "CRYO_LIBDIR": self.directory}
+        none = "jobs of MPI: no part for any MPI library is installed\n"
+        self.assertIn(none, self.run_command("cr_run", "--version", env=without).stdout)
+        with open(self.path("cryo/libcryo_mpich.so"), "xb"):
+            self.assertIn("jobs of MPI: MPICH\n",
+                          self.run_command("cr_run", "--version", env=without).stdout)
 
     def test_neutral_names(self):
         for name in "mpi-checkpoint", "mpi-restart":
@@ -80,10 +106,31 @@ class Numbers(case.Case):
         self.assertEqual(errno.ENOENT, done.returncode)
         self.assertIn("is brought back by ompi-restart", done.stderr)
 
+    def test_option_that_is_misspelled(self):
+        for name, word, meant, *others in (
+                ("cr_checkpoint", "--snapshoot=fork", "--snapshot", "412"),
+                ("cr_checkpoint", "--jsno", "--json"), # without the operand
+                ("cr_restart", "--restore-pids", "--restore-pid", "image"),
+                ("cr_restart", "--no-restore-pdi", "--no-restore-pid", "image"),
+                ("cr_inspect", "--veri", "--verify", "image"),
+                ("ompi-checkpoint", "--wehre", "--where", "412"),
+                ("mpi-restart", "--host-file", "--hostfile", "snapshot.ckpt")):
+            done = self.run_command(name, word, *others)
+            self.assertEqual((255, ""), (done.returncode, done.stdout))
+            self.assertEqual(f"{name}: there is no option {word.split('=')[0]} (did you mean {meant}?); "
+                             f"try {name} --help\n", done.stderr)
+        done = self.run_command("cr_delta", "restore", "--servise", "series")
+        self.assertIn("(did you mean --service?)", done.stderr)
+        for word in "--elephants", "-z", "--heartbeet": # the last is like one that is for Cryo itself
+            done = self.run_command("cr_restart", word, "image")
+            self.assertEqual(f"cr_restart: there is no option {word}; try cr_restart --help\n",
+                             done.stderr)
+
     def test_option_of_cr_run_that_is_none(self):
         done = self.run_command("cr_run", "--intervall", "5", "true")
         self.assertEqual((255, ""), (done.returncode, done.stdout))
-        self.assertIn("there is no option --intervall", done.stderr)
+        self.assertEqual("cr_run: there is no option --intervall (did you mean --interval?); try "
+                         "cr_run --help (or -- before a program of that name)\n", done.stderr)
         self.assertEqual(0, self.run_command("cr_run", "--", "true").returncode)
 
     def test_wrong_usage_as_json(self):
@@ -93,6 +140,10 @@ class Numbers(case.Case):
             error = json.loads(done.stdout)["error"]
             self.assertEqual(errno.EINVAL, error["code"])
             self.assertIn("--no-such-option", error["text"])
+        for name in "cr_checkpoint", "ompi-checkpoint":
+            error = json.loads(self.run_command(name, "--json", "abc").stdout)["error"]
+            self.assertEqual(errno.EINVAL, error["code"])
+            self.assertIn("not 'abc'", error["text"])
 
         done = self.run_command("cr_run", "--signal", "5", "true", "--json") # which is true's
         self.assertEqual((255, ""), (done.returncode, done.stdout))
