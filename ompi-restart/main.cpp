@@ -65,6 +65,8 @@ int info(const SnapshotStore &store, const Options &options)
     for (const auto &[seq, snapshot] : store.snapshots()) {
         if (!snapshot.finished)
             continue;
+        const std::vector<std::string> command_line =
+            cryo::coord::without_exports(snapshot.command);
         json images = json::array();
         for (const auto &image : snapshot.images) {
             images.push_back({{"rank", image.rank},
@@ -79,15 +81,16 @@ int info(const SnapshotStore &store, const Options &options)
                        {"started", snapshot.started},
                        {"completed", snapshot.completed},
                        {"launcher", snapshot.launcher},
-                       {"command", snapshot.command},
+                       {"command", command_line},
                        {"directory", snapshot.directory},
                        {"images", images}});
         if (options.as_json)
             continue;
         std::string words;
-        for (const std::string &word : snapshot.command)
+        for (const std::string &word : command_line)
             words += " " + word;
-        cryo::print("Seq. {}: {} ranks, {}, {}\n   {}\n", seq, snapshot.images.size(),
+        cryo::print("Seq. {}: {}, {}, {}\n   {}\n", seq,
+                    cryo::cli::count_text(snapshot.images.size(), "rank", "ranks"),
                     cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
                     printable(words));
         for (const auto &image : snapshot.images)

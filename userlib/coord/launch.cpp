@@ -37,6 +37,17 @@ bool is_open_mpi(const std::string &launcher)
            name == "prterun" || name.ends_with(".openmpi");
 }
 
+// What ranks must know, and where code for any CPU is chosen, what cr_run has set for that.
+constexpr const char *exported[] = {job_variable, "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
+                                    "LD_PRELOAD", "CRYO_DEADLINE", "CRYO_SIGNAL"};
+constexpr const char *exported_for_any_cpu[] = {"CRYO_CPU", "GLIBC_TUNABLES"};
+
+bool is_exported(const std::string &name)
+{
+    return std::ranges::find(exported, name) != std::end(exported) ||
+           std::ranges::find(exported_for_any_cpu, name) != std::end(exported_for_any_cpu);
+}
+
 // Commands that execute their last words unchanged, the launcher among them. A script's words are
 // its own, and are left as they are.
 bool is_prefix(const std::string &program)
@@ -96,15 +107,25 @@ std::vector<std::string> export_options(const std::string &launcher)
     std::vector<std::string> options;
     if (!is_open_mpi(launcher))
         return options;
-    std::vector<const char *> names = {job_variable, "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
-                                       "LD_PRELOAD", "CRYO_DEADLINE", "CRYO_SIGNAL"};
+    std::vector<const char *> names(std::begin(exported), std::end(exported));
     if (sys::own_variable("CRYO_CPU") != nullptr) // cr_run has set both
-        names.insert(names.end(), {"CRYO_CPU", "GLIBC_TUNABLES"});
+        names.insert(names.end(), std::begin(exported_for_any_cpu), std::end(exported_for_any_cpu));
     for (const char *name : names) {
         if (sys::own_variable(name) != nullptr)
             options.insert(options.end(), {"-x", name});
     }
     return options;
+}
+
+std::vector<std::string> without_exports(std::vector<std::string> words)
+{
+    const std::string first[] = {"-x", job_variable};
+    const auto begin = std::ranges::search(words, first).begin();
+    auto end = begin;
+    while (words.end() - end >= 2 && *end == "-x" && is_exported(*(end + 1)))
+        end += 2;
+    words.erase(begin, end);
+    return words;
 }
 
 void set_variables(const Variables &variables, const std::string &launcher)

@@ -107,6 +107,19 @@ class Whole(jobs.Case):
         image.unlink()
         self.assertIn("the image of rank 1", self.tool("ompi-restart", reference, code=2).stderr)
 
+    def test_command_line_as_it_was_written(self):
+        """With what cr_run gives Open MPI's launcher in front of it."""
+        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-x", "CRYO_JOB",
+                              "-x", "LD_PRELOAD", "-n", "1", jobs.OPTIONS.rank, "4000",
+                              self.scratch], self.settings())
+        reference, _ = self.save(job)
+        said = self.tool("ompi-restart", "-i", reference).stdout
+        self.assertIn(": 1 rank, ", said)
+        self.assertIn(f" {jobs.MPIRUN} -n 1 {jobs.OPTIONS.rank} 4000 ", said)
+        info = json.loads(self.tool("ompi-restart", "-i", "--json", reference).stdout)
+        self.assertIn("LD_PRELOAD", Path(f"/proc/{job.pid}/cmdline").read_text())
+        self.assertNotIn("LD_PRELOAD", info[0]["command"])
+
     def test_term(self):
         job = self.start(2, 5000)
         reference, _ = self.save(job, "--term")
