@@ -269,6 +269,8 @@ int Command::run()
                                     "them new ones)");
     tell(*alive);
     if (options_.keeping.wanted()) {
+        for (const std::string &notice : options_.keeping.notices)
+            cryo::cli::say("cr_restart", notice);
         const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);
         if (!kept) // the program is back, and goes on
             cryo::cli::say("cr_restart", "no automatic checkpoints: " + kept.error().text());
@@ -339,6 +341,8 @@ static int run(int argc, char **argv)
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv)) {
         return *done != 0 ? options.hooks.failed(0, *done) : 0;
     }
+    if (inside)
+        options.keeping.interval.clear(); // whoever waits outside starts the keeper
     if (cryo::Result<void> good = complete(options); !good) {
         const int code = options.talk.fail(good.error());
         const bool usage = good.error().code() == EINVAL;

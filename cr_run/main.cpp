@@ -52,6 +52,8 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
         return cryo::cli::usage_exit;
     }
     cryo::Result<void> good = cryo::keeper::complete(settings, fmt::format("context.{}.d", pid));
+    for (const std::string &notice : settings.notices)
+        cryo::cli::say("cr_run", notice);
     if (good)
         good = cryo::keeper::launch(settings, pid);
     if (good)

@@ -256,6 +256,8 @@ Result<void> keep(const SnapshotStore &store, Options &options)
     settings.image = store.path();
     Result<void> good =
         cryo::keeper::complete(settings, std::filesystem::path(store.path()).parent_path());
+    for (const std::string &notice : settings.notices)
+        cryo::cli::say(command, notice);
     return good ? cryo::keeper::launch(settings, getpid()) : good;
 }
 

@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/path.hpp"
 #include "base/printable.hpp"
+#include "keeper/slurm.hpp"
 
 #include <cerrno>
 #include <charconv>
@@ -29,16 +30,27 @@ CLI::AsNumberWithUnit as_seconds()
     return CLI::AsNumberWithUnit(units, CLI::AsNumberWithUnit::CASE_SENSITIVE, "TIME");
 }
 
-// A time from now on, a moment as @SECONDS since 1970, or "auto": the end that Slurm announces.
+// The end that Slurm announces; 0: none. A job starts all the same where Slurm does not tell it,
+// because its user has the interval still.
+Result<double> announced(Settings &settings)
+{
+    if (!slurm::in_job())
+        return Error(EINVAL, "--before-deadline=auto: no batch system that Cryo knows has started "
+                             "this (there is no SLURM_JOB_ID); name the time that is left");
+    const slurm::End end = slurm::end_of_job();
+    if (!end.trouble.empty())
+        settings.notices.push_back(fmt::format(
+            "--before-deadline=auto: Slurm does not tell when the job ends ({}): no checkpoint is "
+            "made for the deadline; name the time that is left, to have one",
+            end.trouble));
+    else if (end.at == 0)
+        settings.notices.emplace_back("--before-deadline=auto: the job has no time limit");
+    return end.at;
+}
+
+// A time from now on, or a moment as @SECONDS since 1970.
 Result<double> moment(const std::string &text)
 {
-    if (text == "auto") {
-        const char *end = getenv("SLURM_JOB_END_TIME");
-        if (end == nullptr)
-            return Error(EINVAL, "--before-deadline=auto: the batch system does not tell when the "
-                                 "job ends (SLURM_JOB_END_TIME); name the time that is left");
-        return moment("@" + std::string(end));
-    }
     if (text.starts_with('@')) {
         double value = 0;
         const char *last = text.data() + text.size();
@@ -145,7 +157,8 @@ Result<void> complete(Settings &settings, const std::string &directory)
         settings.max_overhead = default_overhead;
     }
     if (!settings.before.empty()) {
-        const Result<double> deadline = moment(settings.before);
+        const Result<double> deadline =
+            settings.before == "auto" ? announced(settings) : moment(settings.before);
         if (!deadline)
             return deadline.error().within("--before-deadline");
         settings.deadline = *deadline;

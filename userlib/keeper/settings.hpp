@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace cryo::keeper {
 
@@ -38,6 +39,7 @@ struct Settings {
     std::string commands = {};      // where cr_checkpoint is
     bool made_directory = false;    // by complete(): removed if it stays empty
     bool made_second = false;
+    std::vector<std::string> notices = {}; // of complete(), for the user; the keeper has none
 
     bool wanted() const { return !interval.empty(); }
 };

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 BIN = os.path.abspath(sys.argv.pop(1))
 PATIENCE = 60
@@ -303,6 +304,28 @@ class Keeper(unittest.TestCase):
         wait_until("the refusal", lambda: "no automatic checkpoints" in self.errors())
         self.assertIsNone(back.poll())  # the program is back all the same
         self.assertEqual(self.images(), before)
+
+    def test_deadline_that_slurm_does_not_tell(self):
+        """Nor does a squeue; the program starts, and is saved at the interval."""
+        with unittest.mock.patch.dict(os.environ, {"SLURM_JOB_ID": "77", "PATH": self.path("none")}):
+            os.environ.pop("SLURM_JOB_END_TIME", None)
+            self.start("--interval", "100ms", "--into", "one", "--before-deadline", "auto")
+        wait_until("an image", self.images)
+        self.assertEqual(self.errors().count("Slurm does not tell when the job ends"), 1)
+
+    def test_deadline_by_the_controller(self):
+        """As root, a squeue that only root can have put there."""
+        place = tempfile.mkdtemp(prefix="cryo-keeper.", dir="/run" if os.geteuid() == 0 else None)
+        self.addCleanup(shutil.rmtree, place)
+        squeue = os.path.join(place, "squeue")
+        with open(squeue, "x", encoding="ascii") as file:
+            file.write(f"#!/bin/sh\necho 77 {int(time.time()) + 31}\n")
+        os.chmod(squeue, 0o755)
+        with unittest.mock.patch.dict(os.environ, {"SLURM_JOB_ID": "77", "PATH": place}):
+            os.environ.pop("SLURM_JOB_END_TIME", None)
+            self.start("--interval", "1h", "--into", "one", "--before-deadline", "auto")
+        wait_until("the last one", lambda: "the last one before the deadline" in self.log())
+        self.assertEqual(self.errors(), "")
 
     def test_before_the_deadline(self):
         program = self.start("--interval", "1h", "--into", "one", "--before-deadline", "31s")

@@ -85,12 +85,32 @@ TEST_F(Options, All)
 TEST_F(Options, DeadlineOfTheBatchSystem)
 {
     unsetenv("SLURM_JOB_END_TIME");
+    unsetenv("SLURM_JOB_ID");
     EXPECT_FALSE(parse({"--interval=1h", "--before-deadline=auto"}));
     setenv("SLURM_JOB_END_TIME", "1900000000", 1);
     EXPECT_EQ(parse({"--interval=1h", "--before-deadline=auto"})->deadline, 1.9e9);
     unsetenv("SLURM_JOB_END_TIME");
     EXPECT_EQ(parse({"--interval=1h", "--before-deadline=@1900000001.5"})->deadline, 1900000001.5);
     EXPECT_FALSE(parse({"--interval=1h", "--before-deadline=@soon"}));
+}
+
+// A job of a batch system that does not answer starts all the same.
+TEST_F(Options, DeadlineThatSlurmDoesNotTell)
+{
+    const char *present = getenv("PATH");
+    const std::string path = present != nullptr ? present : "";
+    unsetenv("SLURM_JOB_END_TIME");
+    setenv("PATH", directory_.c_str(), 1);
+    for (const char *job : {"77", "77; true", ""}) {
+        setenv("SLURM_JOB_ID", job, 1);
+        const Result<Settings> settings = parse({"--interval=1h", "--before-deadline=auto"});
+        ASSERT_TRUE(settings) << settings.error().text();
+        EXPECT_EQ(settings->deadline, 0);
+        ASSERT_EQ(settings->notices.size(), 1u);
+        EXPECT_NE(settings->notices.front().find("Slurm does not tell"), std::string::npos);
+    }
+    unsetenv("SLURM_JOB_ID");
+    setenv("PATH", path.c_str(), 1);
 }
 
 TEST_F(Options, Refused)
