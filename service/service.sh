@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What the unit cryo@.service executes: a program that is saved while it runs, and that comes back from
+# its last image.
+#
+#     service start     becomes the program: from the last image, or if there is none, anew
+#     service stop      saves it once more
+#     service ended     after its end: puts the images aside if the program has completed its work
+#
+# The settings are variables: those of /etc/cryo/NAME.conf, which cryo(7) has, and what systemd.exec(5)
+# describes: STATE_DIRECTORY, MAINPID, SERVICE_RESULT, EXIT_CODE, EXIT_STATUS.
+set -eu
+
+fail()
+{
+    echo "cryo service: $1" >&2
+    exit 1
+}
+
+[ -n "${STATE_DIRECTORY:-}" ] || fail "STATE_DIRECTORY is not set: this is started by cryo@.service"
+images=$STATE_DIRECTORY/run
+stopped=$STATE_DIRECTORY/stopped
+
+start()
+{
+    rm -f "$stopped"
+    interval=${INTERVAL:-10m}
+    if [ -e "$images/latest" ]; then
+        # shellcheck disable=SC2086 # the words of a setting
+        exec cr_restart --interval "$interval" ${OPTIONS:-} ${RESTART_OPTIONS:-} "$images/latest"
+    fi
+    [ -n "${PROGRAM:-}" ] || fail "PROGRAM is not set: name the program and its words in /etc/cryo/NAME.conf"
+    # shellcheck disable=SC2086 # likewise
+    exec cr_run --interval "$interval" --into "$images" ${OPTIONS:-} -- $PROGRAM
+}
+
+# The keeper that saves the program; nothing if there is none. A number that another process has got
+# meanwhile is no keeper in the control group of this service.
+keeper()
+{
+    pid=$(sed -n 's/^ *"keeper": *\([0-9]\{1,\}\),\{0,1\}$/\1/p' "$images/keeper.json" 2>/dev/null) || return 0
+    if [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = keeper ] &&
+        cmp -s "/proc/$pid/cgroup" /proc/self/cgroup; then
+        echo "$pid"
+    fi
+}
+
+# SIGTERM has the keeper make a checkpoint, and end. systemd limits how long this may take. It also does
+# this after a program that has ended by itself, which MAINPID does not name any more.
+stop()
+{
+    [ -n "${MAINPID:-}" ] || return 0
+    : > "$stopped"
+    pid=$(keeper)
+    if [ -z "$pid" ]; then
+        echo "cryo service: no keeper is there to save the program: the last image remains" >&2
+        return 0
+    fi
+    kill -TERM "$pid"
+    while [ -n "$(keeper)" ]; do
+        sleep 0.1
+    done
+}
+
+# A program that was told to stop may also end with 0, and has not completed anything.
+ended()
+{
+    [ "${EXIT_CODE:-}" = exited ] && [ "${EXIT_STATUS:-}" = 0 ] && [ ! -e "$stopped" ] &&
+        [ -d "$images" ] || return 0
+    number=1
+    while [ -e "$STATE_DIRECTORY/completed.$number" ]; do
+        number=$((number + 1))
+    done
+    mv "$images" "$STATE_DIRECTORY/completed.$number"
+}
+
+case ${1:-} in
+start | stop | ended) "$1" ;;
+*) fail "this is started by cryo@.service" ;;
+esac

@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A service that comes back from its last image, as systemd would run it; and its unit.
+
+    test_service.py DIRECTORY-OF-COMMANDS SERVICE UNIT
+
+The program writes numbers one after the other. None may be missing, however it ends and starts again.
+"""
+import configparser
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+UNIT = os.path.abspath(sys.argv.pop(3))
+SERVICE = os.path.abspath(sys.argv.pop(2))
+BIN = os.path.abspath(sys.argv.pop(1))
+PATIENCE = 60
+COUNT = """
+import os, time
+number = 0
+with open("numbers", "w") as file:
+    while not os.path.exists("finish"):
+        number += 1
+        print(number, file=file, flush=True)
+        time.sleep(0.005)
+"""
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.005)
+    return value
+
+
+class Service(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="cryo-service.")
+        self.addCleanup(shutil.rmtree, self.top)
+        self.state = os.path.join(self.top, "state")
+        os.mkdir(self.state)
+        with open(os.path.join(self.top, "count.py"), "x", encoding="ascii") as file:
+            file.write(COUNT)
+        self.program = None
+        self.addCleanup(self.end)
+
+    def end(self):
+        if self.program:
+            self.kill(signal.SIGKILL)
+            wait_until("the end of its keeper", lambda: not self.keeper())
+
+    def variables(self, **more):
+        kept = {name: value for name, value in os.environ.items()
+                if not name.startswith(("CRYO_", "LD_PRELOAD"))}
+        return {**kept, "PATH": f"{BIN}:/usr/bin:/bin", "STATE_DIRECTORY": self.state,
+                "PROGRAM": f"{sys.executable} count.py", "INTERVAL": "100ms",
+                "RESTART_OPTIONS": "--no-restore-pid", **more}
+
+    def start(self):
+        with open(os.path.join(self.top, "errors"), "ab") as errors:
+            self.program = subprocess.Popen( # pylint: disable=consider-using-with
+                [SERVICE, "start"], env=self.variables(), cwd=self.top, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+
+    def run_it(self, word, **more):
+        done = subprocess.run([SERVICE, word], env=self.variables(**more), cwd=self.top, text=True,
+                              capture_output=True, check=False, timeout=PATIENCE)
+        self.assertEqual((0, ""), (done.returncode, done.stdout), done.stderr)
+        return done.stderr
+
+    def kill(self, number):
+        """As systemd does it: the main process, and then what has remained but the keeper."""
+        if self.program.poll() is None:
+            os.killpg(self.program.pid, number)
+        self.program.wait(PATIENCE)
+
+    def keeper(self):
+        """Its pid, while it lives."""
+        for entry in os.listdir("/proc"):
+            try:
+                with open(f"/proc/{entry}/stat", encoding="ascii", errors="replace") as file:
+                    text = file.read()
+                if "(keeper)" in text and text.rsplit(")", 1)[1].split()[0] not in "ZX" and \
+                        self.top in os.readlink(f"/proc/{entry}/fd/2"):
+                    return int(entry)
+            except (OSError, IndexError):
+                pass
+        return None
+
+    def numbers(self):
+        try:
+            with open(os.path.join(self.top, "numbers"), encoding="ascii") as file:
+                return [int(line) for line in file.read().split("\n")[:-1]]
+        except FileNotFoundError:
+            return []
+
+    def await_more(self):
+        before = len(self.numbers())
+        wait_until("further numbers", lambda: len(self.numbers()) > before + 5)
+        numbers = self.numbers()
+        self.assertEqual(list(range(1, len(numbers) + 1)), numbers)
+
+    def latest(self):
+        try:
+            return os.stat(os.path.join(self.state, "run", "latest")).st_ino
+        except FileNotFoundError:
+            return None
+
+    def await_image(self):
+        before = self.latest()
+        wait_until("an image", lambda: self.latest() not in (None, before))
+
+    def said(self):
+        with open(os.path.join(self.top, "errors"), encoding="utf-8") as file:
+            return file.read()
+
+    def test_after_a_crash(self):
+        self.start()
+        for _ in range(2):
+            self.await_image()
+            self.await_more()
+            self.kill(signal.SIGKILL)
+            wait_until("the end of its keeper", lambda: not self.keeper())
+            self.run_it("stop") # systemd does so, without MAINPID
+            self.run_it("ended", EXIT_CODE="killed", EXIT_STATUS="KILL")
+            self.start()
+            wait_until("the restart", lambda: "goes on after" in self.said())
+            self.await_more()
+
+    def test_stop(self):
+        """All that was done before the stop is in the image, whatever the program does at its end."""
+        self.start()
+        self.await_image()
+        before = len(self.numbers())
+        self.assertEqual("", self.run_it("stop", MAINPID=str(self.program.pid)))
+        self.assertIsNone(self.keeper())
+        self.kill(signal.SIGTERM)
+        self.run_it("ended", EXIT_CODE="exited", EXIT_STATUS="0")
+        with open(os.path.join(self.top, "numbers"), "r+b") as file: # an image has no contents of it
+            size = os.fstat(file.fileno()).st_size
+            file.write(bytes(size))
+        self.start()
+        wait_until("numbers after the restart", lambda: b"\n" in self.written())
+        first = int(self.written().lstrip(b"\0").split(b"\n")[0])
+        self.assertGreater(first, before)
+
+    def written(self):
+        with open(os.path.join(self.top, "numbers"), "rb") as file:
+            return file.read()
+
+    def test_stop_without_a_keeper(self):
+        """A number that is some other process's now is left alone."""
+        self.start()
+        self.await_image()
+        os.kill(self.keeper(), signal.SIGKILL)
+        wait_until("its end", lambda: not self.keeper())
+        name = os.path.join(self.state, "run", "keeper.json")
+        with open(name, encoding="utf-8") as file:
+            text = file.read()
+        keeper = text.split('"keeper": ')[1].split(",")[0].split("\n")[0]
+        with open(name, "w", encoding="utf-8") as file:
+            file.write(text.replace(f'"keeper": {keeper}', f'"keeper": {self.program.pid}'))
+        self.assertIn("no keeper is there", self.run_it("stop", MAINPID=str(self.program.pid)))
+        self.await_more()
+
+    def test_completed(self):
+        """The next start begins anew, and nothing is removed."""
+        for count in 1, 2:
+            self.start()
+            self.await_image()
+            with open(os.path.join(self.top, "finish"), "xb"):
+                pass
+            self.assertEqual(0, self.program.wait(PATIENCE), self.said())
+            wait_until("the end of its keeper", lambda: not self.keeper())
+            self.run_it("stop")
+            self.run_it("ended", EXIT_CODE="exited", EXIT_STATUS="0")
+            os.unlink(os.path.join(self.top, "finish"))
+            self.assertEqual([f"completed.{number}" for number in range(1, count + 1)],
+                             sorted(os.listdir(self.state)))
+        self.start()
+        self.await_image()
+        self.assertNotIn("goes on after", self.said())
+
+    def test_wrong_settings(self):
+        for missing in "STATE_DIRECTORY", "PROGRAM":
+            done = subprocess.run([SERVICE, "start"], env=self.variables(**{missing: ""}), text=True,
+                                  capture_output=True, check=False, timeout=PATIENCE)
+            self.assertEqual(1, done.returncode)
+            self.assertIn(f"cryo service: {missing} is not set", done.stderr)
+
+    def test_unit(self):
+        unit = configparser.RawConfigParser(strict=False)
+        unit.optionxform = str
+        unit.read(UNIT, encoding="utf-8")
+        self.assertEqual(["Unit", "Service", "Install"], unit.sections())
+        for key, word in (("ExecStart", "start"), ("ExecStop", "stop"), ("ExecStopPost", "ended")):
+            path, said = unit["Service"][key].split()
+            self.assertRegex(path, r"^/.*/cryo/service$")
+            self.assertEqual(word, said)
+        self.assertEqual("/etc/cryo/%i.conf", unit["Service"]["EnvironmentFile"])
+        self.assertEqual("cryo/%i", unit["Service"]["StateDirectory"])
+
+
+if shutil.which("systemd-analyze"):
+    class Unit(unittest.TestCase):
+        """As systemd reads it."""
+
+        def test_unit(self):
+            with open(UNIT, encoding="utf-8") as file:
+                text = file.read()
+            path = text.split("ExecStart=")[1].split()[0]
+            with tempfile.TemporaryDirectory(prefix="cryo-service.") as top:
+                name = os.path.join(top, "cryo@name.service")
+                with open(name, "x", encoding="utf-8") as file:
+                    file.write(text.replace(path, SERVICE))
+                done = subprocess.run(["systemd-analyze", "verify", "--man=no", name], text=True,
+                                      capture_output=True, check=False, timeout=PATIENCE)
+            about = [line for line in done.stderr.splitlines() if "cryo@" in line]
+            self.assertEqual((0, []), (done.returncode, about), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
