@@ -2,6 +2,7 @@
 #include "mpi_family.hpp"
 
 #include "coord/launch.hpp"
+#include "mpi/stock/family.hpp"
 #include "needed.hpp"
 
 #include <algorithm>
@@ -30,12 +31,12 @@ constexpr const char *none = ""; // none, whatever other rules say
 const char *needed_by(const std::string &path)
 {
     for (const std::string &name : needed_libraries(path)) {
-        if (begins_with_one_of(name, {"libmpi.so.40", "libmpi_mpifh.so.40", "libmpi_usempi",
-                                      "libmpi_cxx.so.40", "libopen-rte.so.40", "libprrte.so"}))
+        if (cryo::mpi::is_of(cryo::mpi::Family::open_mpi, name.c_str()) ||
+            begins_with_one_of(name, {"libopen-rte.so.40", "libprrte.so"})) // of its launchers
             return for_open_mpi;
         if (name == "libpmix.so.2" && cryo::coord::is_launcher(path))
             return for_open_mpi; // mpirun of 5.0, which becomes prterun
-        if (begins_with_one_of(name, {"libmpich"}))
+        if (cryo::mpi::is_of(cryo::mpi::Family::mpich, name.c_str()))
             return for_mpich;
         if (begins_with_one_of(name, {"libmpi.so.12", "libmpifort.so.12"}))
             return none; // MPICH by names that its library here does not have

@@ -6,6 +6,7 @@
 #include "mpi/wrap/join.hpp"
 #include "mpi/wrap/life.hpp"
 #include "mpi/wrap/revive.hpp"
+#include "mpi/wrap/strangers.hpp"
 #include "mpi/wrap/wrapper.hpp"
 
 #include <atomic>
@@ -21,6 +22,7 @@ namespace {
 
 void load()
 {
+    refuse_strangers();
     capsule::Refusal why;
     char *const *environment = job_environment();
     const char *wanted = capsule::variable(environment, "CRYO_MPI_LIBRARY");

@@ -8,6 +8,7 @@
 // are the library's; all others are numbers of ours.
 #pragma once
 
+#include "mpi/stock/family.hpp"
 #include "mpi/stock/mpich/handle.hpp"
 
 #define MPICH_SKIP_MPICXX 1
@@ -19,6 +20,7 @@
 
 namespace cryo::mpi::abi {
 
+constexpr Family family = Family::mpich;
 constexpr char library_name[] = "libmpich.so.12";
 // The variable that gives a rank the descriptor of its connection to the launcher.
 constexpr const char *launcher_descriptor = "PMI_FD";

@@ -4,6 +4,8 @@
 // the counterpart for MPICH; the library being built determines which one is included.)
 #pragma once
 
+#include "mpi/stock/family.hpp"
+
 #define OMPI_SKIP_MPICXX 1
 #define OMPI_OMIT_MPI1_COMPAT_DECLS 0
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
@@ -20,6 +22,7 @@ using MPI_Session = ompi_instance_t *;
 
 namespace cryo::mpi::abi {
 
+constexpr Family family = Family::open_mpi;
 constexpr char library_name[] = "libmpi.so.40";
 // The variable that gives a rank the descriptor of its connection to the launcher; null: none.
 constexpr const char *launcher_descriptor = nullptr;
