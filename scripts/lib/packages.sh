@@ -27,6 +27,7 @@ CRYO_PACKAGES_VM=(
 
 CRYO_PACKAGES_LINT=(
     clang-format clang-tidy shellcheck sparse pyflakes3 perl
+    rpm rpmlint ansible-core ansible-lint # what other distributions and clusters install Cryo by
 )
 
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.

@@ -11,6 +11,29 @@ TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 APACHE = "SPDX-License-Identifier: Apache-2.0\n"
 SPOILT = APACHE.replace("Apache-2.0", "MIT")
 
+SPEC = """Name: a
+Version: 1
+Release: 1
+Summary: One file
+License: Apache-2.0
+URL: https://example.org/
+BuildRoot: %{_tmppath}/a
+
+%description
+It has one file.
+
+%prep
+
+%build
+
+%install
+
+%files
+/usr/bin/a
+
+%changelog
+"""
+
 # check, file, its contents, what the complaint must say (None: there must be none)
 FAULTS = (
     ("spdx", "docs/a.md", f"<!-- {APACHE.strip()} -->\n", None),
@@ -57,6 +80,10 @@ FAULTS = (
     ("variables", "userlib/a.cpp", 'f(getenv("CRYO_JOB"));\n', "a.cpp:1: getenv(\"CRYO_JOB\")"),
     ("variables", "cr_run/a.cpp", "f(getenv(name));\n", "a.cpp:1: getenv(name)"),
     ("variables", "userlib/a.cpp", 'f(getenv("HOME"), secure_getenv("CRYO_SELF"));\n', None),
+    ("rpm", "a.spec", SPEC, None),
+    ("rpm", "a.spec", SPEC.replace("Version: 1", ""), "a.spec: error: Version field must be present"),
+    ("rpm", "a.spec", SPEC.replace("/usr/bin/a", "/usr/lib/a"), "hardcoded-library-path"),
+    ("ansible", "a/galaxy.yml", "namespace: a\n", "a/galaxy.yml:1: schema[galaxy]"),
     ("headers", "userlib/include/a.h", "int f(size_t n);\n", "size_t"),
     ("headers", "userlib/include/a.h", "int f(int class);\n", "class"),
     ("headers", "userlib/include/a.h", "int f(int n);\n", None),

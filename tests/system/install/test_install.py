@@ -88,6 +88,26 @@ class Installed(unittest.TestCase):
             self.assertTrue(any(fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(name, pattern + "/*")
                                 for name in names for pattern in patterns), path)
 
+    def test_every_file_is_in_an_rpm(self):
+        """Or removed by the specification, which leaves out what belongs to MPI libraries."""
+        libdir = os.path.join("usr", cache_value("CMAKE_INSTALL_LIBDIR"))
+        places = {"bindir": "usr/bin", "libdir": libdir, "datadir": "usr/share",
+                  "mandir": "usr/share/man", "docdir": "usr/share/doc", "includedir": "usr/include",
+                  "unitdir": "usr/lib/systemd/system", "sysusersdir": "usr/lib/sysusers.d",
+                  "udevrulesdir": "usr/lib/udev/rules.d"}
+        with open(os.path.join(TOP, "packaging", "rpm", "cryo.spec"), encoding="utf-8") as file:
+            said = re.findall(r"^(?:%doc |rm (?:-r )?%\{buildroot\})?%\{_(\w+)\}(/\S*)$", file.read(),
+                              re.MULTILINE)
+        patterns = [places[place] + rest for place, rest in said]
+        self.assertGreater(len(patterns), 25)
+        files = [os.path.join("usr", os.path.relpath(path, self.prefix)) for path in self.files()]
+        for path in files:
+            if not re.search(r"/cryo/(libcryo_|openmpi)", path): # parts that are not built there
+                self.assertTrue(any(fnmatch.fnmatch(path, one) or fnmatch.fnmatch(path, one + "/*")
+                                    for one in patterns), path)
+        for one in patterns: # none of a file that there is no more
+            self.assertTrue(fnmatch.filter(files, one) or fnmatch.filter(files, one + "/*"), one)
+
     def test_every_command_has_page_and_completion(self):
         folder = os.path.join(self.prefix, "bin")
         for command in os.listdir(folder) if os.path.isdir(folder) else ():
@@ -134,6 +154,8 @@ class Installed(unittest.TestCase):
         """What a release has to raise: CMakeLists.txt, dkms.conf, the module, and the changelogs."""
         for name, pattern in (("dkms.conf", r'^PACKAGE_VERSION="(.*)"$'),
                               ("kmod/main.c", r'^MODULE_VERSION\("(.*)"\);$'),
+                              ("packaging/rpm/cryo.spec", r"^Version: +(.*)$"),
+                              ("ansible/galaxy.yml", r"^version: (.*)$"),
                               ("debian/changelog", r"\Acryo \((.*)-\d+\) "),
                               ("CHANGELOG.md", r"^## \[(\d.*)\] - \d{4}-\d\d-\d\d$")):
             with open(os.path.join(TOP, name), encoding="utf-8") as file:
