@@ -20,6 +20,9 @@
 
 namespace cryo::redundancy {
 
+// All directories are those of the user: no other one may write there, which is checked of those
+// that are written to.
+
 // Reads each member's files in its directory, and writes its parity there. A file that is not as
 // described is an error, and nothing stays then. The description's `member` does not matter.
 Result<void> encode(const Description &set, const std::vector<Directory> &members,

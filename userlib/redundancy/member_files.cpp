@@ -16,9 +16,22 @@ namespace cryo::redundancy {
 
 namespace {
 
+constexpr const char *way_out = "choose another directory for what is rebuilt";
 constexpr mode_t complete_mode = 0400; // as of images that were written by their process
 
-// The directory below which the file is: what there is, or with `make` what has to be there.
+// Makes it if it is not there.
+Result<Directory> make_step(const Directory &here, const std::string &step)
+{
+    Result<Directory> made = here.make(step);
+    if (made) {
+        if (Result<void> synced = here.sync(); !synced)
+            return synced.error();
+        return made;
+    }
+    return made.error().code() == EEXIST ? here.enter(step) : std::move(made);
+}
+
+// The directory in which the file is: what there is, or with `make` what has to be there.
 Result<Directory> walk(const Directory &top, const std::string &name, bool make, std::string &file)
 {
     Result<Directory> here = Directory::of(top.fd(), top.path());
@@ -27,10 +40,7 @@ Result<Directory> walk(const Directory &top, const std::string &name, bool make,
          slash = name.find('/', at)) {
         const std::string step = name.substr(at, slash - at);
         at = slash + 1;
-        Result<Directory> next = make ? here->make(step) : here->enter(step);
-        if (!next && make && next.error().code() == EEXIST)
-            next = here->enter(step);
-        here = std::move(next);
+        here = make ? make_step(*here, step) : here->enter(step);
     }
     file = name.substr(at);
     return here;
@@ -184,6 +194,9 @@ Result<void> MemberWriter::begin_file()
     const Result<Directory> parent = walk(directory_, file().name, true, name);
     if (!parent)
         return parent.error();
+    // Where others may rename what is in it, they could exchange an image, which is a program.
+    if (Result<void> own = check_own(parent->fd(), parent->path(), way_out); !own)
+        return own;
     // One that is there was left by a rebuild that was killed.
     const std::string fresh = fresh_name(name);
     if (Result<void> gone = parent->remove(fresh); !gone)

@@ -25,6 +25,7 @@ constexpr std::string_view magic = "CRYOSET1";
 constexpr size_t length_at = 8;
 constexpr size_t digest_at = 16;
 constexpr size_t head_bytes = 32;
+constexpr const char *way_out = "choose another directory for images";
 constexpr mode_t complete_mode = 0400;
 
 std::string fresh_name()
@@ -110,6 +111,8 @@ Result<ParityWriter> ParityWriter::create(const Directory &directory, const Desc
     const std::string path = directory.path(parity_name);
     if (Result<void> good = check(set, path); !good)
         return good.error();
+    if (Result<void> own = check_own(directory.fd(), directory.path(), way_out); !own)
+        return own.error();
     const std::string description = write_description(set);
     if (description.size() > most_description)
         return Error(EFBIG, path + ": a set with so many files cannot be described");

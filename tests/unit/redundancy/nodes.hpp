@@ -19,6 +19,8 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace cryo::redundancy {
 
@@ -31,7 +33,12 @@ class Nodes
           unsigned seed = 1)
         : random_(seed)
     {
-        std::string name = std::filesystem::temp_directory_path() / "cryo-set.XXXXXX";
+        umask(0077); // files that others may write are refused
+        // In memory, if possible: whatever is rebuilt is synced.
+        const std::filesystem::path parent = access("/dev/shm", W_OK) == 0
+                                                 ? std::filesystem::path("/dev/shm")
+                                                 : std::filesystem::temp_directory_path();
+        std::string name = parent / "cryo-set.XXXXXX";
         EXPECT_NE(mkdtemp(name.data()), nullptr);
         base_ = name;
         const Result<Scheme> parsed = parse_scheme(scheme);

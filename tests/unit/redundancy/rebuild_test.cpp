@@ -142,6 +142,28 @@ TEST(Rebuilding, ReplacesNoFile)
     EXPECT_FALSE(std::filesystem::exists(nodes.parity(0)));
 }
 
+// In a directory that others may write, they could exchange an image, which is a program.
+TEST(Rebuilding, WritesIntoNoDirectoryOfOthers)
+{
+    using std::filesystem::perms;
+    Nodes nodes("xor", {{20000}, {5000}, {7000}});
+    ASSERT_TRUE(nodes.encode());
+    nodes.lose(0);
+    const std::filesystem::path parent = nodes.file(0).parent_path();
+    for (const std::filesystem::path &open : {nodes.at(0), parent}) {
+        std::filesystem::create_directory(parent);
+        std::filesystem::permissions(open, perms::all);
+        const Result<Rebuilt> done = nodes.rebuild({0});
+        ASSERT_FALSE(done);
+        EXPECT_EQ(done.error().code(), EACCES);
+        EXPECT_TRUE(done.error().text().starts_with(open.string() + ": ")) << done.error().text();
+        EXPECT_TRUE(nodes.is_empty(0));
+        std::filesystem::permissions(open, perms::owner_all);
+    }
+    ASSERT_TRUE(nodes.rebuild({0}));
+    EXPECT_TRUE(nodes.is_whole(0));
+}
+
 // A rebuild that was killed is no obstacle to the next.
 TEST(Rebuilding, BeginsAnew)
 {
