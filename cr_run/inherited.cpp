@@ -52,7 +52,7 @@ bool is_connection(int fd)
     return getpeername(fd, reinterpret_cast<sockaddr *>(&peer), &size) == 0;
 }
 
-// Others reach it by its name.
+// A FIFO that others reach by its name.
 bool is_named_fifo(const Inherited &one)
 {
     return S_ISFIFO(one.status.st_mode) && !one.link.starts_with("pipe:");

@@ -69,40 +69,6 @@ class Order(Case):
         self.goes_on(again)
         again.stderr.close()
 
-    def test_image_is_complete_when_a_callback_goes_on(self):
-        """With --sync; the last one of the options counts."""
-        for client in ("s1", "t1"):
-            program = self.lab.start(f"{client}:looks")
-            self.save(program, "--sync")
-            self.lab.await_line(f"{client} image", program)
-            self.lab.kill(program)
-            again = self.lab.restart("-q")
-            self.lab.await_line(f"{client} 1", again)
-            self.goes_on(again)
-            again.stderr.close()
-            for name in (self.lab.path, self.lab.path + ".end", self.lab.image):
-                os.unlink(name)
-
-    def test_floating_point_state_of_a_callback(self):
-        """A callback has the same x87 stack and rounding after cr_checkpoint(), there and back."""
-        for client in ("s1", "o1", "t1"):
-            with self.subTest(client):
-                program = self.lab.start(f"{client}:floats", "" if client != "o1" else "s2")
-                self.save(program)
-                self.lab.await_line(f"{client} 0", program)
-                kept = [f"{client} x87 stack", f"{client} rounding"]
-                of_it = [line for line in self.lab.log() if line.startswith(client)]
-                self.assertEqual(of_it, [f"{client} enter", *kept, f"{client} 0"])
-                self.lab.kill(program)
-                again = self.lab.restart("-q")
-                self.lab.await_line(f"{client} 1", again)
-                of_it = [line for line in self.lab.log() if line.startswith(client)]
-                self.assertEqual(of_it, [f"{client} enter", *kept, f"{client} 1"])
-                self.goes_on(again)
-                again.stderr.close()
-                for name in (self.lab.path, self.lab.path + ".end", self.lab.image):
-                    os.unlink(name)
-
     def saver(self, program, *options):
         """A running cr_checkpoint."""
         return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", *options, "-f",

@@ -69,7 +69,7 @@ class Hearing(case.Case):
     def test_blocks_and_sleeps(self):
         """More often than its socket has room for requests that are not accepted."""
         program = self.start(BLOCK + "block()", "block(1) if 'hear' in line else None")
-        for _ in range(7):
+        for _ in range(6):
             self.assertIn("it blocks the checkpoint signal", self.named(program.pid))
         self.assert_alive(program, "hear")
         self.save(PATIENT, "-f", "image", program.pid)
