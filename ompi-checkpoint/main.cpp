@@ -442,7 +442,8 @@ static int run(int argc, char **argv)
     app.footer("-mca NAME VALUE is accepted; snapc_base_global_snapshot_dir is --where.");
     cryo::cli::add_examples(
         app, {{fmt::format("{} 412", command), "saves the job whose mpirun is process 412"},
-              {fmt::format("{} --term --where /pfs/job 412", command), "there, then ends the job"},
+              {fmt::format("{} --term --where /pfs/job 412", command),
+               "saves it there, then ends the job"},
               {fmt::format("{} --list --where /pfs/job", command), "shows the snapshots there"}});
     const cryo::legacy::Words words = cryo::legacy::normalise(
         argc, argv,

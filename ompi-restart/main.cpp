@@ -360,7 +360,11 @@ static int run(int argc, char **argv)
 
     const Result<SnapshotStore> store = find(options);
     if (!store)
-        return cryo::cli::fail(command, store.error());
+        return cryo::cli::fail(
+            command,
+            store.error().code() == ENOTDIR
+                ? store.error().with_more("; the image of a process is brought back by cr_restart")
+                : store.error());
     if (options.info)
         return info(*store, options);
     const Snapshot *snapshot = options.seq < 0 ? store->latest() : store->find(options.seq);

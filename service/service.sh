@@ -34,15 +34,35 @@ start()
     exec cr_run --interval "$interval" --into "$images" ${OPTIONS:-} -- $PROGRAM
 }
 
-# The keeper that saves the program; nothing if there is none. A number that another process has got
-# meanwhile is no keeper in the control group of this service.
+# Whether the process is the main one, or descends from it.
+is_ours()
+{
+    pid=$1
+    while [ "${pid:-0}" -gt 1 ]; do
+        [ "$pid" != "$MAINPID" ] || return 0
+        pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null) || return 1
+    done
+    return 1
+}
+
+# A keeper has the number of the process that it saves as its only word.
+is_keeper()
+{
+    case $(readlink "/proc/$1/exe" 2>/dev/null) in
+    */cryo/keeper*) is_ours "$({ tr '\0' '\n' < "/proc/$1/cmdline" | sed -n 2p; } 2>/dev/null)" ;;
+    *) return 1 ;;
+    esac
+}
+
+# The keeper that saves the program; nothing if there is none.
 keeper()
 {
-    pid=$(sed -n 's/^ *"keeper": *\([0-9]\{1,\}\),\{0,1\}$/\1/p' "$images/keeper.json" 2>/dev/null) || return 0
-    if [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = keeper ] &&
-        cmp -s "/proc/$pid/cgroup" /proc/self/cgroup; then
-        echo "$pid"
-    fi
+    for process in /proc/[0-9]*; do
+        if is_keeper "${process#/proc/}"; then
+            echo "${process#/proc/}"
+            return 0
+        fi
+    done
 }
 
 # SIGTERM has the keeper make a checkpoint, and end. systemd limits how long this may take. It also does
@@ -51,13 +71,13 @@ stop()
 {
     [ -n "${MAINPID:-}" ] || return 0
     : > "$stopped"
-    pid=$(keeper)
-    if [ -z "$pid" ]; then
+    found=$(keeper)
+    if [ -z "$found" ]; then
         echo "cryo service: no keeper is there to save the program: the last image remains" >&2
         return 0
     fi
-    kill -TERM "$pid"
-    while [ -n "$(keeper)" ]; do
+    kill -TERM "$found"
+    while is_keeper "$found"; do
         sleep 0.1
     done
 }

@@ -35,8 +35,8 @@ CLI::AsNumberWithUnit as_seconds()
 Result<double> announced(Settings &settings)
 {
     if (!slurm::in_job())
-        return Error(EINVAL, "--before-deadline=auto: no batch system that Cryo knows has started "
-                             "this (there is no SLURM_JOB_ID); name the time that is left");
+        return Error(EINVAL, "auto: no batch system that Cryo knows has started this (there is no "
+                             "SLURM_JOB_ID); name the time that is left");
     const slurm::End end = slurm::end_of_job();
     if (!end.trouble.empty())
         settings.notices.push_back(fmt::format(

@@ -106,6 +106,12 @@ class Numbers(case.Case):
         self.assertEqual(errno.ENOENT, done.returncode)
         self.assertIn("is brought back by ompi-restart", done.stderr)
 
+    def test_image_as_a_snapshot_of_a_job(self):
+        with open(self.path("context.412"), "xb"):
+            done = self.run_command("ompi-restart", "./context.412")
+        self.assertEqual(errno.ENOTDIR, done.returncode)
+        self.assertIn("is brought back by cr_restart", done.stderr)
+
     def test_option_that_is_misspelled(self):
         for name, word, meant, *others in (
                 ("cr_checkpoint", "--snapshoot=fork", "--snapshot", "412"),

@@ -8,6 +8,7 @@ The program writes numbers one after the other. None may be missing, however it 
 """
 import configparser
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -63,10 +64,10 @@ class Service(unittest.TestCase):
                 "PROGRAM": f"{sys.executable} count.py", "INTERVAL": "100ms",
                 "RESTART_OPTIONS": "--no-restore-pid", **more}
 
-    def start(self):
+    def start(self, **more):
         with open(os.path.join(self.top, "errors"), "ab") as errors:
             self.program = subprocess.Popen( # pylint: disable=consider-using-with
-                [SERVICE, "start"], env=self.variables(), cwd=self.top, stdin=subprocess.DEVNULL,
+                [SERVICE, "start"], env=self.variables(**more), cwd=self.top, stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
 
     def run_it(self, word, **more):
@@ -93,6 +94,15 @@ class Service(unittest.TestCase):
             except (OSError, IndexError):
                 pass
         return None
+
+    def has_ready_keeper(self):
+        """It takes SIGTERM for an order now, and is not ended by it."""
+        keeper = self.keeper()
+        if not keeper:
+            return False
+        with open(f"/proc/{keeper}/status", encoding="ascii", errors="replace") as file:
+            blocked = re.search(r"^SigBlk:\s+(\w+)$", file.read(), re.MULTILINE)[1]
+        return bool(int(blocked, 16) & 1 << (signal.SIGTERM - 1))
 
     def numbers(self):
         try:
@@ -155,18 +165,30 @@ class Service(unittest.TestCase):
         with open(os.path.join(self.top, "numbers"), "rb") as file:
             return file.read()
 
+    def test_stop_before_the_first_image(self):
+        self.start(INTERVAL="1h")
+        wait_until("numbers", lambda: len(self.numbers()) > 5)
+        self.assertIsNone(self.latest())
+        self.assertEqual("", self.run_it("stop", MAINPID=str(self.program.pid)))
+        self.assertIsNotNone(self.latest())
+
+    def test_stop_after_a_restart(self):
+        """The main process is cr_restart then, and the program descends from it."""
+        self.start()
+        self.await_image()
+        self.kill(signal.SIGKILL)
+        wait_until("the end of its keeper", lambda: not self.keeper())
+        self.start(INTERVAL="1h")
+        wait_until("its keeper", self.has_ready_keeper)
+        before = self.latest()
+        self.assertEqual("", self.run_it("stop", MAINPID=str(self.program.pid)))
+        self.assertNotEqual(before, self.latest())
+
     def test_stop_without_a_keeper(self):
-        """A number that is some other process's now is left alone."""
         self.start()
         self.await_image()
         os.kill(self.keeper(), signal.SIGKILL)
         wait_until("its end", lambda: not self.keeper())
-        name = os.path.join(self.state, "run", "keeper.json")
-        with open(name, encoding="utf-8") as file:
-            text = file.read()
-        keeper = text.split('"keeper": ')[1].split(",")[0].split("\n")[0]
-        with open(name, "w", encoding="utf-8") as file:
-            file.write(text.replace(f'"keeper": {keeper}', f'"keeper": {self.program.pid}'))
         self.assertIn("no keeper is there", self.run_it("stop", MAINPID=str(self.program.pid)))
         self.await_more()
 
