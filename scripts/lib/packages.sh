@@ -25,10 +25,10 @@ CRYO_PACKAGES_VM=(
     dkms iproute2 dmsetup e2fsprogs
 )
 
-CRYO_PACKAGES_LINT=(
-    clang-format clang-tidy shellcheck sparse pyflakes3 perl
-    rpm rpmlint ansible-core ansible-lint # what other distributions and clusters install Cryo by
-)
+CRYO_PACKAGES_LINT=(clang-format clang-tidy shellcheck sparse pyflakes3 perl)
+
+# To check, in the full tier, what other distributions and clusters install Cryo by.
+CRYO_PACKAGES_CLUSTER=(rpm rpmlint ansible-core ansible-lint)
 
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.
 CRYO_PACKAGES_TEST=(

@@ -120,7 +120,7 @@ std::vector<std::string> export_options(const std::string &launcher)
 std::vector<std::string> without_exports(std::vector<std::string> words)
 {
     const std::string first[] = {"-x", job_variable};
-    const auto begin = std::ranges::search(words, first).begin();
+    const auto begin = std::search(words.begin(), words.end(), std::begin(first), std::end(first));
     auto end = begin;
     while (words.end() - end >= 2 && *end == "-x" && is_exported(*(end + 1)))
         end += 2;
