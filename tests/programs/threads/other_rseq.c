@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Restartable-sequence areas that are not the C library's, of two threads. Started with the library's
-// own switched off.
+// Restartable-sequence areas that are not the C library's, of two threads. Started with the
+// library's own switched off.
 #include "probe.h"
 
 #include <sched.h>
