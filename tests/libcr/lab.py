@@ -141,6 +141,37 @@ class Lab:
         program.wait(PATIENCE)
 
 
+class Case(unittest.TestCase):
+    """A test with a directory of its own."""
+
+    def setUp(self):
+        self.lab = Lab()
+        self.lab.__enter__()  # pylint: disable=unnecessary-dunder-call
+        self.addCleanup(self.lab.__exit__)
+
+    def save(self, program, *options, code=0):
+        """cr_checkpoint with that exit code."""
+        done = self.lab.checkpoint(program, *options)
+        self.assertEqual(done.returncode, code & 0xff, done.stderr + done.stdout)
+        if code != 0:
+            self.assertFalse(os.path.exists(self.lab.image))
+        return done
+
+    def goes_on(self, program, code=9):
+        """The program lives, and can be saved and ended."""
+        self.assertIsNone(program.poll())
+        self.assertEqual(self.lab.end(program), code)
+
+    def bring_back(self, program, lines):
+        """Kills and restarts it; the log has LINES then."""
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.lab.await_line(lines[-1], again)
+        self.assertEqual(self.lab.log(), lines)
+        self.goes_on(again)
+        again.stderr.close()
+
+
 def stage(uid):
     """Copies what the tests need to where any user can reach it: the build tree may be private."""
     place = tempfile.mkdtemp(prefix="libcr-stage.", dir="/tmp")

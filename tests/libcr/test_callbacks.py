@@ -16,36 +16,7 @@ import lab
 CR_ETEMPFAIL, CR_EPERMFAIL, CR_ERSTRTABRT, CR_EOMITTED = 2354, 2355, 2362, 2358
 
 
-class Case(unittest.TestCase):
-    def setUp(self):
-        self.lab = lab.Lab()
-        self.lab.__enter__()  # pylint: disable=unnecessary-dunder-call
-        self.addCleanup(self.lab.__exit__)
-
-    def save(self, program, *options, code=0):
-        """cr_checkpoint with that exit code."""
-        done = self.lab.checkpoint(program, *options)
-        self.assertEqual(done.returncode, code & 0xff, done.stderr + done.stdout)
-        if code != 0:
-            self.assertFalse(os.path.exists(self.lab.image))
-        return done
-
-    def goes_on(self, program, code=9):
-        """The program lives, and can be saved and ended."""
-        self.assertIsNone(program.poll())
-        self.assertEqual(self.lab.end(program), code)
-
-    def bring_back(self, program, lines):
-        """Kills and restarts it; the log has LINES then."""
-        self.lab.kill(program)
-        again = self.lab.restart("-q")
-        self.lab.await_line(lines[-1], again)
-        self.assertEqual(self.lab.log(), lines)
-        self.goes_on(again)
-        again.stderr.close()
-
-
-class Order(Case):
+class Order(lab.Case):
     def test_last_registered_is_called_first(self):
         program = self.lab.start("s1", "s2", "s3")
         self.save(program)
@@ -178,7 +149,7 @@ class Order(Case):
         self.goes_on(program)
 
 
-class Votes(Case):
+class Votes(lab.Case):
     def rolled_back(self, words, code, outcome, called):
         """The checkpoint fails with CODE, CALLED callbacks hear OUTCOME, the program goes on and
         can still be saved when it wants to."""
@@ -257,7 +228,7 @@ class Votes(Case):
                 self.assertIn("callback", text)
 
 
-class Ends(Case):
+class Ends(lab.Case):
     def test_end_before_the_image(self):
         for behaviour, status in (("exit=3", 3), ("crash", -signal.SIGSEGV), ("exec", 5)):
             for context in "sto":
@@ -314,7 +285,7 @@ class Ends(Case):
                 self.goes_on(program)
 
 
-class Calls(Case):
+class Calls(lab.Case):
     def test_information(self):
         program = self.lab.start("t1:info", "s1:info")
         self.save(program, "--term")
@@ -430,64 +401,7 @@ class Calls(Case):
         again.stderr.close()
 
 
-class Together(Case):
-    def saver(self, program, image):
-        """A running cr_checkpoint."""
-        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", image,
-                                                 str(program.pid)), cwd=self.lab.directory)
-
-    def test_threads_are_held_until_all_callbacks_have_ended(self):
-        program = self.lab.start("t1:lingers", "asked")
-        saver = self.saver(program, self.lab.image)
-        self.lab.await_line("t1 0", program)
-        self.lab.touch("ask")
-        self.lab.touch("go")
-        self.lab.await_line("main runs", program)
-        self.assertEqual(self.lab.log()[-2:], ["t1 through", "main runs"])
-        self.assertEqual(saver.wait(lab.PATIENCE), 0)
-        self.goes_on(program)
-
-    def test_threads_that_are_not_held_go_on(self):
-        program = self.lab.start("t1:lingers", "asked", "free")
-        saver = self.saver(program, self.lab.image)
-        self.lab.await_line("t1 0", program)
-        self.lab.touch("ask")
-        self.lab.await_line("main runs", program)
-        self.assertNotIn("t1 through", self.lab.log())
-        self.lab.touch("go")
-        self.assertEqual(saver.wait(lab.PATIENCE), 0)
-        self.goes_on(program)
-
-    def test_a_request_waits_for_the_one_before(self):
-        for word in ("t1:waits", "s1:waits", "t1:lingers"):
-            with self.subTest(word), lab.Lab() as self.lab:
-                program = self.lab.start(word, "o1")
-                savers = [self.saver(program, f"image.{i}") for i in range(3)]
-                self.lab.await_line(f"{word[:2]} enter", program)
-                self.lab.touch("go")
-                for i, saver in enumerate(savers):
-                    self.assertEqual(saver.wait(lab.PATIENCE), 0)
-                    self.assertTrue(os.path.exists(f"{self.lab.directory}/image.{i}"))
-                self.lab.await_line("o1 0", program, 3)
-                self.assertEqual(self.lab.log().count(f"{word[:2]} enter"), 3)
-                self.goes_on(program)
-
-    def test_requester_that_dies_in_the_callbacks(self):
-        for context in "st":
-            with self.subTest(context), lab.Lab() as self.lab:
-                program = self.lab.start(f"{context}1:waits")
-                saver = self.saver(program, self.lab.image)
-                self.lab.await_line(f"{context}1 enter", program)
-                saver.kill()
-                saver.wait(lab.PATIENCE)
-                self.lab.touch("go")
-                self.lab.await_line(f"{context}1 -", program)
-                self.assertFalse(os.path.exists(self.lab.image))
-                self.save(program)
-                self.goes_on(program)
-
-
-class Omit(Case):
+class Omit(lab.Case):
     def test_cr_run_omit(self):
         program = self.lab.start("s1", "t1", run=["--omit"])
         self.save(program, code=errno.ESRCH)

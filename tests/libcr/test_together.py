@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several at once: threads that are held for callbacks, and requests during the callbacks of another.
+
+    test_together.py COMMANDS CLIENTS [--run] [--uid UID] [unittest's arguments]
+"""
+
+import os
+import subprocess
+
+import lab
+
+
+class Together(lab.Case):
+    def saver(self, program, image):
+        """A running cr_checkpoint."""
+        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", image,
+                                                 str(program.pid)), cwd=self.lab.directory)
+
+    def test_threads_are_held_until_all_callbacks_have_ended(self):
+        program = self.lab.start("t1:lingers", "asked")
+        saver = self.saver(program, self.lab.image)
+        self.lab.await_line("t1 0", program)
+        self.lab.touch("ask")
+        self.lab.touch("go")
+        self.lab.await_line("main runs", program)
+        self.assertEqual(self.lab.log()[-2:], ["t1 through", "main runs"])
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.goes_on(program)
+
+    def test_threads_that_are_not_held_go_on(self):
+        program = self.lab.start("t1:lingers", "asked", "free")
+        saver = self.saver(program, self.lab.image)
+        self.lab.await_line("t1 0", program)
+        self.lab.touch("ask")
+        self.lab.await_line("main runs", program)
+        self.assertNotIn("t1 through", self.lab.log())
+        self.lab.touch("go")
+        self.assertEqual(saver.wait(lab.PATIENCE), 0)
+        self.goes_on(program)
+
+    def test_a_request_waits_for_the_one_before(self):
+        for word in ("t1:waits", "s1:waits", "t1:lingers"):
+            with self.subTest(word), lab.Lab() as self.lab:
+                program = self.lab.start(word, "o1")
+                savers = [self.saver(program, f"image.{i}") for i in range(3)]
+                self.lab.await_line(f"{word[:2]} enter", program)
+                self.lab.touch("go")
+                for i, saver in enumerate(savers):
+                    self.assertEqual(saver.wait(lab.PATIENCE), 0)
+                    self.assertTrue(os.path.exists(f"{self.lab.directory}/image.{i}"))
+                self.lab.await_line("o1 0", program, 3)
+                self.assertEqual(self.lab.log().count(f"{word[:2]} enter"), 3)
+                self.goes_on(program)
+
+    def test_requester_that_dies_in_the_callbacks(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:waits")
+                saver = self.saver(program, self.lab.image)
+                self.lab.await_line(f"{context}1 enter", program)
+                saver.kill()
+                saver.wait(lab.PATIENCE)
+                self.lab.touch("go")
+                self.lab.await_line(f"{context}1 -", program)
+                self.assertFalse(os.path.exists(self.lab.image))
+                self.save(program)
+                self.goes_on(program)
+
+
+if __name__ == "__main__":
+    lab.main()
