@@ -46,20 +46,21 @@ class Overlap(unittest.TestCase):
 
     def test_in_the_restored_copy(self):
         """Nobody takes a checkpoint then, but the callbacks have not ended."""
-        with Lab() as here:
-            command = here.command("cr_checkpoint", "-f",
-                                   os.path.join(here.directory, "other.image"))
-            program = here.start("t", " ".join(command), client="overlap")
-            saved = here.checkpoint(program)
-            self.assertEqual(saved.returncode, 0, saved.stderr)
-            here.kill(program)
-            restarted = here.restart()
-            self.addCleanup(restarted.stderr.close)
-            here.await_line("restored", restarted)
-            self.assertEqual(here.log()[-1], f"restored {BUSY}")
-            with open(here.path + ".why", encoding="utf-8") as why:
-                self.assertIn("which would wait for itself", why.read())
-            self.assertEqual(here.end(restarted), 0)
+        for context in "ts":
+            with self.subTest(context), Lab() as here:
+                command = here.command("cr_checkpoint", "-f",
+                                       os.path.join(here.directory, "other.image"))
+                program = here.start(context, " ".join(command), client="overlap")
+                saved = here.checkpoint(program)
+                self.assertEqual(saved.returncode, 0, saved.stderr)
+                here.kill(program)
+                restarted = here.restart()
+                self.addCleanup(restarted.stderr.close)
+                here.await_line("restored", restarted)
+                self.assertEqual(here.log()[-1], f"restored {BUSY}")
+                with open(here.path + ".why", encoding="utf-8") as why:
+                    self.assertIn("which would wait for itself", why.read())
+                self.assertEqual(here.end(restarted), 0)
 
 
 if __name__ == "__main__":

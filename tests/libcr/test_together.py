@@ -10,6 +10,8 @@ import subprocess
 
 import lab
 
+MOMENT = 2.5  # longer than a signal that is blocked for no reason is waited for
+
 
 class Together(lab.Case):
     def saver(self, program, image):
@@ -65,6 +67,23 @@ class Together(lab.Case):
                 self.lab.await_line(f"{context}1 -", program)
                 self.assertFalse(os.path.exists(self.lab.image))
                 self.save(program)
+                self.goes_on(program)
+
+    def test_a_request_waits_for_the_callbacks_of_one_that_has_died(self):
+        """Callbacks run with all signals blocked; the program is not taken for a deaf one."""
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:waits")
+                first = self.saver(program, self.lab.image)
+                self.lab.await_line(f"{context}1 enter", program)
+                first.kill()
+                first.wait(lab.PATIENCE)
+                second = self.saver(program, self.lab.image)
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    second.wait(MOMENT)
+                self.lab.touch("go")
+                self.assertEqual(second.wait(lab.PATIENCE), 0)
+                self.lab.await_line(f"{context}1 0", program)
                 self.goes_on(program)
 
 

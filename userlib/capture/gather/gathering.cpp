@@ -215,9 +215,9 @@ Result<void> Gathering::check_silent(size_t number)
     const bool answered = roster_.has_answered(member.relation().pid);
     if (Result<void> runs = member.process().agent().check_running(); !runs)
         return runs;
-    if (!answered && member.process().is_deaf())
-        return member.process().silent();
-    const bool silent = !answered && now_ns() - member.process().asked_since() > common_.silence_ns;
+    const bool silent =
+        !answered && (member.process().is_deaf() ||
+                      now_ns() - member.process().asked_since() > common_.silence_ns);
     if (silent && was_begun_by(getpid(), member.relation().pid, 0))
         return Error(EBUSY, fmt::format("process {} does not answer; it has started this command, "
                                         "perhaps in a callback after a restart, which would wait "

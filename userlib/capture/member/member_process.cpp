@@ -132,8 +132,7 @@ Result<void> MemberProcess::ask_to_prepare(const agent::RequestInfo &request)
 // Where the turn is not ours, another checkpoint may stop the process at this moment.
 bool MemberProcess::is_deaf()
 {
-    return deafness_.look(now_ns()) &&
-           (deafness_.reason() != Deafness::Reason::takes || turn_.fd() >= 0);
+    return deafness_.look(now_ns()) && turn_.fd() >= 0; // no other checkpoint is at work
 }
 
 Error MemberProcess::silent() const

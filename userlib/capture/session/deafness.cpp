@@ -90,9 +90,10 @@ Deafness::Reason Deafness::reason_now(Threads &threads) const
     }
     if (threads.count == 0)
         return Reason::none;
-    if (threads.all_block)
-        return Reason::blocks;
-    return has_no_callbacks() ? Reason::takes : Reason::none;
+    // Callbacks and threads that are held run with all signals blocked.
+    if (!has_no_callbacks())
+        return Reason::none;
+    return threads.all_block ? Reason::blocks : Reason::takes;
 }
 
 bool Deafness::look(uint64_t now)
