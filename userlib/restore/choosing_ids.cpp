@@ -41,6 +41,20 @@ bool may_choose_ids(bool with_module)
            !device->has(CRYO_FEATURE_FILTERED);
 }
 
+namespace {
+
+// Asked of the kernel first, as /proc may hide the processes of others. A number that only a thread
+// or a process has is no group.
+bool exists(image::Scope scope, pid_t id)
+{
+    const bool is_found =
+        scope == image::Scope::group ? kill(-id, 0) == 0 || errno == EPERM : getsid(id) == id;
+    const auto members = capture::members_of(scope, id);
+    return is_found || (members && !members->empty());
+}
+
+} // namespace
+
 Result<void> check_unused(uint32_t pgid, uint32_t sid)
 {
     const struct {
@@ -52,10 +66,7 @@ Result<void> check_unused(uint32_t pgid, uint32_t sid)
                   {image::Scope::session, sid, getsid(0), "session", "--restore-sid"}};
     for (const auto &[scope, number, ours, what, option] : wanted) {
         const auto id = static_cast<pid_t>(number);
-        if (id == 0)
-            continue;
-        const auto members = capture::members_of(scope, id); // but us
-        if (id != ours && kill(id, 0) != 0 && errno == ESRCH && (!members || members->empty()))
+        if (id == 0 || id == ours || !exists(scope, id))
             continue;
         return Error(EBUSY, fmt::format("the id {} of the {} is in use here: without {} the first "
                                         "process is in that of cr_restart",

@@ -16,7 +16,7 @@ namespace cryo::restore {
 bool may_choose_ids(bool with_module);
 
 // EBUSY if others have this id of a process group, or of a session; 0: is not asked for. With new
-// process ids, they are then not the saved ones, as in BLCR.
+// process ids, they are then not the saved ones, as in BLCR. One's own are no reason.
 Result<void> check_unused(uint32_t pgid, uint32_t sid);
 
 // The ids of a device (−1: there is none), with the present next id as `home`. This only looks:

@@ -155,6 +155,22 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
         self.assert_good("image")
         self.assert_alive(program)
 
+    def test_ids_of_the_group_and_session_of_cr_restart(self):
+        """They are in use, by the shell that runs all."""
+        code = ("import os, time\nprint('ready', flush=True)\n"
+                "while not os.path.exists('go'): time.sleep(0.01)\nprint('there', flush=True)")
+        shell = self.spawn("/bin/sh", "-c", f"""
+            {case.command("cr_run")} /usr/bin/python3 -S -c "$0" </dev/null &
+            read -r line
+            {case.command("cr_checkpoint")} --kill -f image $!
+            wait
+            : > go
+            {case.command("cr_restart")} -q --no-restore-pid --restore-pgid --restore-sid image
+            echo ended $?""", code)
+        self.assertEqual("ready\n", shell.stdout.readline())
+        said, _ = shell.communicate("line\n", case.PATIENCE)
+        self.assertEqual("there\nended 0\n", said)
+
     def test_status_of_a_command_that_is_run(self):
         self.saved()
         self.fails(42, "-q", "--run-on-fail-args=exit 42", "--no-such-option", "image")
