@@ -3,13 +3,11 @@
 // end is outside, the pipe becomes cr_restart's own input or output.
 #include "resources/every_kind.hpp"
 
-#include "base/open_found.hpp"
-#include "base/trust.hpp"
+#include "resources/fifo_ends.hpp"
 #include "resources/reopening.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -19,7 +17,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace cryo::resources {
@@ -208,132 +205,12 @@ Result<void> save_all(Saving &saving)
     return {};
 }
 
-struct Ends {
-    Fd reader, writer;
-};
-
 Result<Ends> anonymous()
 {
     int fds[2];
     if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
         return Error::from_errno("making a pipe", errno);
     return Ends{Fd(fds[0]), Fd(fds[1])};
-}
-
-Error not_opened(const std::string &path, int why)
-{
-    return Error(why, fmt::format("FIFO {}: {}; make it again (mkfifo)", path, strerror(why)));
-}
-
-bool is_missing(const std::string &path)
-{
-    return access(path.c_str(), F_OK) != 0 && errno == ENOENT;
-}
-
-// Nothing but a FIFO is opened.
-Result<Ends> both_ends(const Found &found)
-{
-    if (!S_ISFIFO(found.status.st_mode))
-        return Error(EINVAL, fmt::format("{} is no longer a FIFO", found.path));
-    // Opened for reading and writing, it waits for no peer.
-    Result<Fd> opened = open_found(found, O_RDWR | O_NONBLOCK);
-    if (!opened)
-        return not_opened(found.path, opened.error().code());
-    Ends ends{std::move(*opened), Fd()};
-    ends.writer.reset(fcntl(ends.reader.get(), F_DUPFD_CLOEXEC, 3));
-    if (!ends.writer)
-        return Error::from_errno(fmt::format("opening FIFO {}", found.path), errno);
-    return ends;
-}
-
-// The FIFO is made in a directory of its own, so that no other process takes its name first; and
-// where no other user can rename that directory.
-Result<Ends> fifo_for_a_moment(const Opening &opening, const std::string &place)
-{
-    const Fd there(open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!there || !opening.trust().keeps_names(there.get()))
-        return Error(EPERM, place + ": another user may rename what is made there");
-    std::string directory = place + "/.cryo.XXXXXX";
-    if (mkdtemp(directory.data()) == nullptr)
-        return Error::from_errno("making a temporary FIFO in " + place, errno);
-    const std::string path = directory + "/fifo";
-    const bool made = mkfifo(path.c_str(), 0600) == 0;
-    const Result<Found> found =
-        made ? look_at(path, Links::not_at_end) : Error::from_errno(path, errno);
-    Result<Ends> ends =
-        found ? both_ends(*found)
-              : Error::from_errno("making a FIFO for a moment, " + path, found.error().code());
-    unlink(path.c_str());
-    rmdir(directory.c_str());
-    return ends;
-}
-
-// A FIFO without a name gets a temporary one.
-Result<Ends> fifo_without_name(const Opening &opening, const image::File &file)
-{
-    const std::string place(file.path.substr(0, std::max<size_t>(file.path.rfind('/'), 1)));
-    Result<Ends> ends = fifo_for_a_moment(opening, place);
-    if (!ends)
-        ends = fifo_for_a_moment(opening, "/tmp");
-    if (ends)
-        fchmod(ends->reader.get(), file.mode & 07777);
-    return ends;
-}
-
-// Both ends of a FIFO that has a name. One that was removed since the checkpoint is made again,
-// because the image has all its contents.
-Result<Ends> fifo_by_name(const Opening &opening, const image::File &file)
-{
-    const std::string path(file.path);
-    const bool made = is_missing(path) && mkfifo(path.c_str(), 0600) == 0;
-    const Result<Found> found = opening.find(file);
-    if (!found) {
-        const int why = found.error().code();
-        if (made)
-            unlink(path.c_str());
-        return why == EPERM ? found.error() : not_opened(path, why);
-    }
-    Result<Ends> ends = both_ends(*found);
-    if (made && ends)
-        fchmod(ends->reader.get(), file.mode & 07777);
-    return ends;
-}
-
-// Gives the FIFO a further name. A name that leads to something else stays, as its user would never
-// meet the program.
-Result<void> add_name(const Ends &ends, const std::string &name)
-{
-    const std::string fifo = fmt::format("/proc/self/fd/{}", ends.reader.get());
-    if (linkat(AT_FDCWD, fifo.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0)
-        return {};
-    const int why = errno;
-    struct stat ours, there;
-    if (why != EEXIST)
-        return not_opened(name, why);
-    if (fstat(ends.reader.get(), &ours) == 0 && lstat(name.c_str(), &there) == 0 &&
-        ours.st_dev == there.st_dev && ours.st_ino == there.st_ino)
-        return {};
-    return Error(EEXIST,
-                 fmt::format("FIFO {}: this was another name of a FIFO that the program has "
-                             "open, and is another file now; remove it",
-                             name));
-}
-
-// By all names that the program has opened it by.
-Result<Ends> fifo(const Opening &opening, const image::File &file)
-{
-    if ((file.flags & image::kFileUnlinked) != 0)
-        return fifo_without_name(opening, file);
-    image::File by = file;
-    if (!file.link.empty() && is_missing(std::string(file.path)) &&
-        !is_missing(std::string(file.link)))
-        std::swap(by.path, by.link);
-    Result<Ends> ends = fifo_by_name(opening, by);
-    if (!ends || by.link.empty())
-        return ends;
-    if (Result<void> added = add_name(*ends, std::string(by.link)); !added)
-        return added.error();
-    return ends;
 }
 
 Result<void> fill(Opening &opening, const image::Pipe &pipe, int writer)
@@ -362,7 +239,7 @@ Result<void> open_inside(Opening &opening, const image::Pipe &pipe, const image:
 {
     const bool named = file.kind == FileKind::fifo;
     // In a rehearsal, other users of the real FIFO would notice its ends and its data.
-    Result<Ends> ends = named && !opening.rehearses() ? fifo(opening, file) : anonymous();
+    Result<Ends> ends = named && !opening.rehearses() ? open_fifo(opening, file) : anonymous();
     if (!ends)
         return ends.error();
     const std::string what = named ? std::string(file.path) : "a pipe";

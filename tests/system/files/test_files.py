@@ -9,6 +9,7 @@ import fcntl
 import os
 import socket
 import subprocess
+import unittest
 
 import case
 
@@ -327,6 +328,51 @@ class Files(case.Case):
         status, printed = self.restart()
         self.assertNotEqual(0, status)
         self.assertRegex(printed, "FIFO .*/two: this was another name")
+        os.unlink(self.path("one"))
+        self.assertNotEqual(0, self.restart()[0])
+        self.assertFalse(os.path.exists(self.path("one")), "what was made is removed again")
+
+    def test_fifo_whose_other_name_cannot_be(self):
+        """Its directory is gone, or is where a link of another user leads: it is back by the first."""
+        for spoil in ("gone", "link"):
+            if spoil == "link" and os.geteuid() != 0:
+                continue
+            with self.subTest(spoil):
+                self.start("os.mkdir('place'); os.mkfifo('one'); os.link('one', 'place/two')\n"
+                           "w, r = os.open('one', os.O_RDWR), os.open('place/two', os.O_RDONLY)\n"
+                           "os.write(w, b'kept')",
+                           "print(os.read(r, 9), os.stat('one').st_nlink, flush=True)")
+                self.save()
+                for name in ("place/two", "one"):
+                    os.unlink(self.path(name))
+                os.rmdir(self.path("place"))
+                if spoil == "link":
+                    os.mkdir(self.path("elsewhere"))
+                    os.symlink("elsewhere", self.path("place"))
+                    os.lchown(self.path("place"), 12345, 12345)
+                self.assertRegex(self.back(), "FIFO .*/one does not get its other name, .*/place/two")
+                self.assertEqual("b'kept' 1", self.read(self.log.name).splitlines()[-1])
+                for name in ("one", "ready", "go"):
+                    os.unlink(self.path(name))
+        self.assertEqual([], os.listdir(self.path("elsewhere")) if os.geteuid() == 0 else [])
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounts are root's")
+    def test_fifo_with_two_paths_by_a_mount(self):
+        """A mount of its directory gives it no second name."""
+        for name in ("place", "again"):
+            os.mkdir(self.path(name))
+        mount = ["mount", "--bind", self.path("place"), self.path("again")]
+        if subprocess.run(mount, check=False).returncode != 0:
+            self.skipTest("no mounts here")
+        try:
+            self.start("os.mkfifo('place/one')\n"
+                       "w, r = os.open('place/one', os.O_RDWR), os.open('again/one', os.O_RDONLY)\n"
+                       "os.write(w, b'kept')", "print(os.read(r, 9), flush=True)")
+            self.save()
+        finally:
+            subprocess.run(["umount", self.path("again")], check=True)
+        self.assertNotIn("other name", self.back())
+        self.assertEqual("b'kept'", self.read(self.log.name).splitlines()[-1])
 
     def test_save_files(self):
         self.start("f = open('data', 'r+' if os.path.exists('data') else 'w+')\n"

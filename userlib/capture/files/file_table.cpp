@@ -81,7 +81,7 @@ uint32_t FileTable::removed_directory(const std::string &link, const struct stat
 }
 
 // A FIFO is made again with all names by which it is open, as far as there are two. What was opened
-// by a name that is gone has the other one.
+// by a name that is gone has the other one. With a single link, a second path is a mount.
 void FileTable::note_other_name(image::File &known, const Seen &seen)
 {
     if (known.kind != FileKind::fifo || known.path == seen.link || !is_named(seen))
@@ -89,7 +89,7 @@ void FileTable::note_other_name(image::File &known, const Seen &seen)
     if ((known.flags & image::kFileUnlinked) != 0) {
         known.path = strings_.keep(seen.link);
         known.flags &= ~image::kFileUnlinked;
-    } else if (known.link.empty()) {
+    } else if (seen.status.st_nlink > 1 && known.link.empty()) {
         known.link = strings_.keep(seen.link);
     }
 }
