@@ -319,6 +319,19 @@ class Files(case.Case):
                 for name in ("one", "two", "ready", "go"):
                     os.unlink(self.path(name))
 
+    def test_fifo_of_three_names(self):
+        """The third is told."""
+        self.start("os.mkfifo('one'); os.link('one', 'two'); os.link('one', 'three')\n"
+                   "all = [os.open(n, os.O_RDWR) for n in ('one', 'two', 'three', 'three')]",
+                   "print(*(os.path.exists(n) for n in ('one', 'two', 'three')), flush=True)")
+        said = self.save()
+        self.assertEqual(1, said.count("FIFO "), said)
+        self.assertRegex(said, "FIFO .*/one will not have its further name .*/three")
+        for name in ("one", "two", "three"):
+            os.unlink(self.path(name))
+        self.back()
+        self.assertEqual("True True False", self.read(self.log.name).splitlines()[-1])
+
     def test_fifo_whose_other_name_is_something_else_now(self):
         self.start("os.mkfifo('one'); os.link('one', 'two')\n"
                    "w, r = os.open('one', os.O_RDWR), os.open('two', os.O_RDONLY)")

@@ -7,6 +7,7 @@
 #include "resources/paths.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <string_view>
 #include <sys/sysmacros.h>
@@ -91,6 +92,9 @@ void FileTable::note_other_name(image::File &known, const Seen &seen)
         known.flags &= ~image::kFileUnlinked;
     } else if (seen.status.st_nlink > 1 && known.link.empty()) {
         known.link = strings_.keep(seen.link);
+    } else if (seen.status.st_nlink > 1 && known.link != seen.link) {
+        left_out_.insert(
+            fmt::format("FIFO {} will not have its further name {}", known.path, seen.link));
     }
 }
 

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <sys/stat.h>
 #include <tuple>
@@ -47,6 +48,9 @@ class FileTable
     image::OpenFile &record_of(const Seen &seen) { return open_files_[seen.open_file - 1]; }
     image::File &file_of(const Seen &seen) { return file(record_of(seen).file); }
 
+    // What will not come back, for the user.
+    const std::set<std::string> &left_out() const { return left_out_; }
+
     // By their ids, from 1.
     std::vector<image::File> &files() { return files_; }
     const std::vector<image::File> &files() const { return files_; }
@@ -64,6 +68,7 @@ class FileTable
     std::map<std::pair<uint64_t, uint64_t>, uint32_t> by_inode_;
     std::map<std::tuple<std::string, uint64_t, uint64_t>, uint32_t> mapped_; // path, device, inode
     std::vector<image::OpenFile> open_files_;
+    std::set<std::string> left_out_;
 };
 
 } // namespace cryo::capture

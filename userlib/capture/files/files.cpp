@@ -35,6 +35,8 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
             saving.refuse(seen, fmt::format("{} {}", why, seen.link),
                           "close it before the checkpoint");
     }
+    for (const std::string &what : table_.left_out())
+        saving.notice(what);
     descriptors_.resize(look.holders().size());
     for (const Seen &one : look.descriptors()) {
         image::Descriptor descriptor;
