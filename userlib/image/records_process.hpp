@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 6;
+    static constexpr uint16_t version = 7;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -78,7 +78,7 @@ struct Process {
     uint32_t cwd_file = 0; // FILE id, for a directory that was removed; else 0
     std::string_view cwd = {};
     std::string_view root = {};
-    std::string_view tty = {}; // controlling terminal
+    std::string_view tty = {}; // controlling terminal, if it is a pseudo-terminal
     std::string_view cgroup = {};
     uint32_t umask = 0;
     uint32_t personality = 0;
@@ -100,6 +100,7 @@ struct Process {
     bool memory_merge = false;  // PR_SET_MEMORY_MERGE; since version 4
     bool thp_advised = false;   // thp_disable is for memory without advice; since version 5
     int64_t login_uid = -1;     // for the audit log; -1: not known; since version 6
+    bool no_terminal = false;   // it has no controlling terminal of any kind; since version 7
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -152,6 +153,7 @@ struct Process {
         v("memory_merge", s.memory_merge);
         v("thp_advised", s.thp_advised);
         v("login_uid", s.login_uid);
+        v("no_terminal", s.no_terminal);
     }
 };
 

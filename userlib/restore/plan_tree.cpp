@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "resources/terminal.hpp"
 #include "restore/choosing_ids.hpp"
+#include "restore/daemon.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/plan_copies.hpp"
@@ -110,13 +111,9 @@ bool Planner::has_own_terminal(const One &leader) const
                });
 }
 
-// Whether it led a session without a terminal, to which cr_restart did not belong: the terminal and
-// the group of cr_restart are no business of such a process.
 bool Planner::is_daemon(const One &leader) const
 {
-    return options_.daemons_apart && leader.image && leader.member->sid == leader.member->pid &&
-           leader.saved.process.tty.empty() &&
-           leader.member->sid != static_cast<uint32_t>(getsid(0));
+    return options_.daemons_apart && leader.image && was_daemon(leader.saved, all_.front()->saved);
 }
 
 // A session that the root was in, but did not make, is cr_restart's now; so is one that the root

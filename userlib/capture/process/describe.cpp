@@ -93,6 +93,7 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.pgid = static_cast<uint32_t>(number(f[5]));
     p.sid = static_cast<uint32_t>(number(f[6]));
     p.tty = d.strings.keep(terminal_path(number(f[7])));
+    p.no_terminal = number(f[7]) == 0;
     if (!p.tty.empty())
         p.foreground_pgid = static_cast<uint32_t>(number(f[8]));
     four_ids(field(*status, "Uid"), &p.uid, &p.euid, &p.suid, &p.fsuid);
