@@ -39,7 +39,10 @@ void add_ids(CLI::App &app, Options &options)
         ->group(group);
     app.add_flag("--restore-pgid,!--no-restore-pgid", restart.restore_pgid,
                  "Process groups have their saved ids, or the first process is in that of "
-                 "cr_restart (default)")
+                 "cr_restart (default; not of a daemon, see --restore-sid)")
+        ->each([&](const std::string &said) {
+            restart.daemons_apart = restart.daemons_apart && said == "true";
+        })
         ->group(group);
     app.add_flag("--restore-sid,!--no-restore-sid", restart.restore_sid,
                  "The first process has its saved session, or is in that of cr_restart (default: "

@@ -278,7 +278,9 @@ int become(const std::string &path)
 {
     const std::string command = installed(CRYO_BIN_FROM_LIB "/cr_restart");
     const char *ids = restore_ids ? "--restore-pid" : "--no-restore-pid";
-    const char *const words[] = {"cr_restart", ids, path.c_str(), nullptr};
+    const char *const words[] = {"cr_restart", ids,
+                                 "--no-restore-sid", // the launcher ends its group
+                                 path.c_str(), nullptr};
     execv(command.c_str(), const_cast<char *const *>(words)); // NOLINT: execv's type
     return fail(command, strerror(errno));
 }

@@ -134,6 +134,8 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
                                         ([*theirs, "--restore-pgid", "--no-restore-pgid"],
                                          False, False),
                                         (["--restore-sid", *theirs], False, False),
+                                        (["--no-restore-pgid"], False, False),
+                                        (["--restore-pgid"], True, True),
                                         ([], True, True)):  # it has led one without a terminal
             restarted = self.restart("-q", *options, "image")
             self.assert_alive(restarted)
