@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "forward.hpp"
 
+#include "look/proc.hpp"
+
 #include <csignal>
 #include <initializer_list>
+#include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,13 +14,13 @@
 namespace {
 
 volatile sig_atomic_t child;
-volatile sig_atomic_t same_group;
-sigset_t before; // what was blocked when we began
+volatile sig_atomic_t passes_terminal; // whether signals of our terminal are forwarded
+sigset_t before;                       // what was blocked when we began
 
 // The terminal's signals reach the program directly if it is in our process group.
 void forward(int signal, siginfo_t *info, void *)
 {
-    if (info->si_code == SI_KERNEL && same_group != 0)
+    if (info->si_code == SI_KERNEL && passes_terminal == 0)
         return;
     if (info->si_code == SI_QUEUE)
         sigqueue(child, signal, info->si_value);
@@ -34,6 +38,20 @@ bool is_own(int signal)
             return true;
     }
     return signal >= 32 && signal < SIGRTMIN; // those of the C library
+}
+
+// Whether it leads a session without a terminal.
+bool is_apart(pid_t pid)
+{
+    const cryo::Result<std::string> stat = cryo::capture::Proc(pid).read("stat");
+    const size_t close = stat ? stat->rfind(") ") : std::string::npos;
+    if (close == std::string::npos || getsid(pid) != pid)
+        return false;
+    std::string_view rest = std::string_view(*stat).substr(close + 2);
+    constexpr int words_before = 4; // the state, its parent, group and session
+    for (int i = 0; i < words_before; i++)
+        cryo::capture::take_word(rest);
+    return cryo::capture::take_number(rest) == 0;
 }
 
 } // namespace
@@ -56,10 +74,10 @@ void release_signals()
     sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
-void forward_signals(pid_t to)
+void forward_signals(pid_t to, bool daemons_apart)
 {
     child = to;
-    same_group = getpgid(to) == getpgrp() ? 1 : 0;
+    passes_terminal = getpgid(to) != getpgrp() && !(daemons_apart && is_apart(to)) ? 1 : 0;
     for (int signal = 1; signal <= SIGRTMAX; signal++) {
         if (is_own(signal))
             continue;

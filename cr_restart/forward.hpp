@@ -4,7 +4,7 @@
 // that are meant for the process, and ends as it ends.
 //
 //     hold_signals();        // until their target is known; ending signals still end us
-//     forward_signals(pid);
+//     forward_signals(pid, true);
 //     waitpid(pid, &status, 0);
 //     return mimic(status);
 #pragma once
@@ -13,5 +13,6 @@
 
 void hold_signals();
 void release_signals();
-void forward_signals(pid_t to);
+// `daemons_apart`: the signals of our terminal are not for one that leads a session without any.
+void forward_signals(pid_t to, bool daemons_apart);
 int mimic(int wait_status);

@@ -256,7 +256,8 @@ int Command::run()
         return fail(alive.error(), lost_);
     if (options_.request.options.for_requester)
         return report(*alive);
-    forward_signals(alive->pid);
+    const cryo::restore::RestartOptions &wanted = options_.request.options;
+    forward_signals(alive->pid, wanted.daemons_apart && !wanted.restore_sid);
     if (outside_)
         outside_->let_stay();
     if (backend_) {

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """cr_restart's own options: where the image is, ids, signals before and after, what is run then."""
 import errno
+import fcntl
 import os
+import pty
 import resource
 import signal
 import stat
 import subprocess
+import termios
 import unittest
 
 import case
@@ -145,6 +148,27 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
             self.assertEqual(not group, os.getpgid(child) == restarted.pid, options)
             os.kill(child, signal.SIGKILL)
             self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
+
+    def test_terminal_of_a_daemon(self):
+        """Interrupts and the hangup of the terminal of cr_restart are not for it; what is sent to
+        cr_restart is."""
+        self.saved()
+        terminal, slave = pty.openpty()  # open here, too: else it would be gone with the command
+        restarted = self.restart("-q", "image",
+                                 preexec_fn=lambda: fcntl.ioctl(slave, termios.TIOCSCTTY, 0))
+        self.assert_alive(restarted)
+        child = self.child_of(restarted)
+        self.assertEqual(child, os.getsid(child))
+        os.write(terminal, b"\x03")
+        self.assertEqual(b"^C", os.read(terminal, 2))  # after the signal
+        case.await_sleep(restarted.pid)
+        self.assert_alive(restarted)
+        os.close(terminal)
+        case.await_sleep(restarted.pid)
+        self.assert_alive(restarted)
+        os.close(slave)
+        restarted.send_signal(signal.SIGHUP)
+        self.assertEqual(-signal.SIGHUP, restarted.wait(case.PATIENCE))
 
     def test_ids_of_a_group_and_session_that_are_in_use(self):
         """By the program itself, which goes on."""
