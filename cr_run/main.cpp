@@ -181,13 +181,14 @@ static int run(int argc, char **argv)
         if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
             return cryo::cli::fail("cr_run", made.error());
     }
-    // Said now, not at the checkpoint.
-    if (!omit && !is_job && !quiet)
+    // Said now, not at the checkpoint; and once by the ranks of a node.
+    const bool tells = !quiet && cryo::coord::is_first_of_node(cryo::coord::own_variables());
+    if (!omit && !is_job && tells)
         tell_obstacles(words.front());
     if (omit || is_job || is_rank)
         cryo::forget_inherited();
     else
-        cryo::note_inherited(!quiet);
+        cryo::note_inherited(tells);
 
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);

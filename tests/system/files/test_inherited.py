@@ -120,6 +120,19 @@ class Inherited(case.Case):
         for one in ours:
             one.close()
 
+    def test_ranks_of_a_node(self):
+        """What is in the way of all, the first of them says."""
+        ours = socket.socketpair()
+        for rank in "0", "1":
+            environment = {**os.environ, "OMPI_COMM_WORLD_RANK": rank,
+                           "OMPI_COMM_WORLD_LOCAL_RANK": rank}
+            done = subprocess.run([self.command("cr_run"), "true"], stdin=ours[0], text=True,
+                                  capture_output=True, check=False, env=environment)
+            self.assertEqual(0, done.returncode)
+            self.assertEqual(rank == "0", "standard input" in done.stderr, done.stderr)
+        for one in ours:
+            one.close()
+
     def test_filter_in_the_way(self):
         done = subprocess.run([self.command("cr_run"), "true"], capture_output=True, text=True,
                               check=False, preexec_fn=filter_nothing)
