@@ -14,10 +14,11 @@ MOMENT = 2.5  # longer than a signal that is blocked for no reason is waited for
 
 
 class Together(lab.Case):
-    def saver(self, program, image):
+    def saver(self, program, image, *options, **environment):
         """A running cr_checkpoint."""
-        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", "-f", image,
-                                                 str(program.pid)), cwd=self.lab.directory)
+        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", *options, "-f", image,
+                                                 str(program.pid)), cwd=self.lab.directory,
+                                env={**os.environ, **environment})
 
     def test_threads_are_held_until_all_callbacks_have_ended(self):
         program = self.lab.start("t1:lingers", "asked")
@@ -84,6 +85,38 @@ class Together(lab.Case):
                 self.lab.touch("go")
                 self.assertEqual(second.wait(lab.PATIENCE), 0)
                 self.lab.await_line(f"{context}1 0", program)
+                self.goes_on(program)
+
+    def test_a_slow_disk(self):
+        """With --sync, callbacks wait for it for as long as it takes; the last option counts."""
+        library = os.path.join(lab.Lab.clients, "slow_sync.so")
+        for options in (["--sync"], ["--nosync", "--sync"]):
+            with self.subTest(options), lab.Lab() as self.lab:
+                place = os.path.join(self.lab.directory, "disk")
+                program = self.lab.start("s1:looks")
+                saver = self.saver(program, self.lab.image, *options, "--stall=1",
+                                   LD_PRELOAD=library, SLOW_SYNC=place)
+                self.lab.wait_for(lambda at=place: os.path.exists(at + ".begun"), "the disk", saver)
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    saver.wait(MOMENT)
+                self.assertEqual(self.lab.log(), ["s1 enter"])
+                with open(place + ".done", "w", encoding="ascii"):
+                    self.assertEqual(saver.wait(lab.PATIENCE), 0)
+                self.lab.await_line("s1 image", program)
+                self.goes_on(program)
+
+    def test_callbacks_that_do_not_wait_for_a_disk(self):
+        """By default, or where --nosync is the last option."""
+        for options in ([], ["--sync", "--nosync"]):
+            with self.subTest(options), lab.Lab() as self.lab:
+                place = os.path.join(self.lab.directory, "disk")
+                program = self.lab.start("s1")
+                saver = self.saver(program, self.lab.image, *options, "--stall=1",
+                                   LD_PRELOAD=os.path.join(lab.Lab.clients, "slow_sync.so"),
+                                   SLOW_SYNC=place)
+                self.lab.await_line("s1 0", program)
+                with open(place + ".done", "w", encoding="ascii"):
+                    self.assertEqual(saver.wait(lab.PATIENCE), 0)
                 self.goes_on(program)
 
 

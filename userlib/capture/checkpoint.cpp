@@ -6,6 +6,7 @@
 #include "capture/gather/ending.hpp"
 #include "capture/gather/everybody.hpp"
 #include "capture/gather/gathering.hpp"
+#include "capture/gather/keep_waiting.hpp"
 #include "capture/gather/objections.hpp"
 #include "capture/gather/tries.hpp"
 #include "capture/member/beside.hpp"
@@ -110,6 +111,7 @@ class Checkpoint
     // Checked right before the commit: programs stopped until then may have resumed.
     image::Publication publication_{[this](const std::string &place) { return may_be(place); }};
     uint64_t alive_ = 0; // when we last said so
+    std::optional<KeepWaiting> waiting_;
     DeltaPlan delta_;
     ForkedMembers forked_;
     CpuFacts cpu_;
@@ -259,8 +261,7 @@ void Checkpoint::say_alive()
     if (now - alive_ < seldom_ns)
         return;
     alive_ = now;
-    for (const auto &member : members_)
-        member->process().agent().say_alive();
+    capture::say_alive(members_);
 }
 
 // Programs stopped only to be read resume before the commit, whose failure does not concern them.
@@ -268,6 +269,8 @@ Result<void> Checkpoint::all_read()
 {
     phase("memory written");
     Result<void> gone = waits() ? all_stand(members_) : by_copy_ ? Result<void>() : go_on();
+    if (gone && waits() && options_.then_signal == 0)
+        waiting_.emplace(members_);
     if (gone && !waits())
         gone = gathering_.callbacks_done();
     return gone ? check_deadline(common_.deadline) : gone;
@@ -367,16 +370,6 @@ Result<image::Committed> Checkpoint::save_alone(std::unique_ptr<image::ImageWrit
 
 Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWriter> first)
 {
-    // Relations at the time when all were stopped: members found earlier may have changed them.
-    const auto about = [](const auto &one) {
-        image::Member record;
-        record.pid = static_cast<uint32_t>(one.pid);
-        record.ppid = static_cast<uint32_t>(one.ppid);
-        record.pgid = static_cast<uint32_t>(one.pgid);
-        record.sid = static_cast<uint32_t>(one.sid);
-        record.comm = one.comm;
-        return record;
-    };
     std::unique_ptr<image::ImageWriter> writer = std::move(first);
     for (const auto &member : members_) {
         if (!writer) {
@@ -387,14 +380,14 @@ Result<image::Committed> Checkpoint::save_archive(std::unique_ptr<image::ImageWr
         }
         if (Result<void> saved = save_member(*member, *writer); !saved)
             return saved.error();
-        auto done = archive_->end_member(*writer, about(member->description().process));
+        auto done = archive_->end_member(*writer, record_about(member->description().process));
         if (!done)
             return done;
         forked_.end(*member, *done);
         writer.reset();
     }
     for (const Relation &zombie : zombies_) {
-        image::Member record = about(zombie);
+        image::Member record = record_about(zombie);
         record.state = image::MemberState::zombie;
         record.wait_status = zombie.wait_status;
         archive_->add_without_image(record);
@@ -435,6 +428,7 @@ Result<Outcome> Checkpoint::run()
         return first.error();
     Result<image::Committed> committed =
         archive_ ? save_archive(std::move(*first)) : save_alone(std::move(*first));
+    waiting_.reset();
     if (!committed) {
         static_cast<void>(publication_.take_back());
         return committed.error();

@@ -27,6 +27,19 @@ bool can_be_copied(const Members &members);
 // sooner than copied: then all must stay stopped while they are read.
 Result<bool> freeze_all(const Members &members, Snapshot wanted, bool alone, int device);
 
+// By the relations at the time when all were stopped: members found earlier may have changed them.
+template <class One> // image::Process, Relation
+image::Member record_about(const One &one)
+{
+    image::Member record;
+    record.pid = static_cast<uint32_t>(one.pid);
+    record.ppid = static_cast<uint32_t>(one.ppid);
+    record.pgid = static_cast<uint32_t>(one.pgid);
+    record.sid = static_cast<uint32_t>(one.sid);
+    record.comm = one.comm;
+    return record;
+}
+
 // Bytes that are resident or swapped out.
 uint64_t memory_of(const Members &members);
 uint64_t memory_of(pid_t pid);
