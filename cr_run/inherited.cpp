@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
+#include <map>
 #include <set>
 #include <string>
 #include <sys/socket.h>
@@ -72,11 +73,12 @@ bool is_refused(const Inherited &one)
 void note_inherited(bool tells)
 {
     std::vector<int> ended;
-    std::set<std::string> known; // connections and FIFOs
+    std::multimap<std::string, std::string> known; // connections and FIFOs: their notes
     for (const Inherited &one : all_inherited()) {
         const bool connection = is_connection(one.fd);
         if (connection || is_named_fifo(one))
-            known.insert(capture::inherited_name(one.status));
+            known.emplace(capture::inherited_name(one.status),
+                          capture::inherited_note(one.fd, one.status));
         if (connection || S_ISFIFO(one.status.st_mode))
             ended.push_back(one.fd);
         else if (tells && is_refused(one))
@@ -95,13 +97,16 @@ void note_inherited(bool tells)
                  fmt::format("inherited descriptors {} (pipes, sockets) may lead to processes that "
                              "are not saved with the program: they come back as closed then",
                              fmt::join(ended, ", ")));
+    std::set<std::string> notes;
+    for (const auto &[name, note] : known)
+        notes.insert(note);
     std::string boot;
     std::getline(std::ifstream(capture::boot_id_file), boot);
-    if (known.empty() || boot.empty())
+    if (notes.empty() || boot.empty())
         forget_inherited();
     else
         setenv(capture::inherited_variable,
-               fmt::format("{}:{}", boot, fmt::join(known, ",")).c_str(), 1);
+               fmt::format("{}:{}", boot, fmt::join(notes, ",")).c_str(), 1);
 }
 
 void forget_inherited()

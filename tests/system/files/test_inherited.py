@@ -68,6 +68,41 @@ class Inherited(case.Case):
         self.back()
         self.assertEqual(["b''", "b''"], self.read(self.log.name).splitlines()[-2:])
 
+    def test_inherited_fifo_that_the_program_opens_again(self):
+        """What it has opened is its own, and so it is in the restored program."""
+        ends, inherited = [], []
+        for name in ("first", "second"):
+            os.mkfifo(self.path(name))
+            ends.append(os.open(self.path(name), os.O_RDWR))
+            inherited.append(os.open(self.path(name), os.O_RDONLY))
+        self.start("own = os.open('second', os.O_RDONLY)", pass_fds=inherited)
+        self.assertIn("--pipes=close", self.refused("--retry=0"))
+        self.end()
+        os.unlink(self.path("ready"))
+        self.start("", f"for name, number in zip(('first', 'second'), {inherited}):\n"
+                   "    os.close(number)\n"
+                   "    own = os.open(name, os.O_RDONLY)\n"
+                   "    if own != number: os.dup2(own, number); os.close(own)\n"
+                   "open('again', 'w').close()\n"
+                   "while not os.path.exists('end'): time.sleep(0.01)", pass_fds=inherited)
+        self.save()
+        with subprocess.Popen([self.command("cr_restart"), "-q", "--no-restore-pid", self.image],
+                              stdin=subprocess.DEVNULL, start_new_session=True) as restarted:
+            with open(self.path("go"), "w", encoding="ascii"):
+                case.wait_until("the opens", lambda: os.path.exists(self.path("again")))
+            with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children",
+                      encoding="ascii") as children:
+                pid = children.read().split()[0]
+            done = subprocess.run([self.command("cr_checkpoint"), "--retry=0", "-f",
+                                   self.path("other"), pid], capture_output=True, text=True,
+                                  check=False)
+            with open(self.path("end"), "w", encoding="ascii"):
+                self.assertEqual(0, restarted.wait(case.PATIENCE))
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("--pipes=close", done.stderr)
+        for end in (*ends, *inherited):
+            os.close(end)
+
     def test_inherited_socket_that_the_program_connects(self):
         """The connection is the program's own."""
         with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as ours:

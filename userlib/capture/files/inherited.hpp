@@ -15,12 +15,19 @@ namespace cryo::capture {
 constexpr const char *inherited_variable = "CRYO_INHERITED";
 constexpr const char *boot_id_file = "/proc/sys/kernel/random/boot_id";
 
-// A socket's inode; or a FIFO's device and inode, in a form that earlier releases take for no
-// socket.
+// A socket's inode; or a FIFO's device and inode.
 inline std::string inherited_name(const struct stat &status)
 {
     return S_ISFIFO(status.st_mode) ? fmt::format("f{}.{}", status.st_dev, status.st_ino)
                                     : fmt::format("{}", status.st_ino);
+}
+
+// As it is noted: a FIFO, which the program may open itself, with the descriptor. Earlier releases
+// take that for no socket.
+inline std::string inherited_note(int fd, const struct stat &status)
+{
+    return S_ISFIFO(status.st_mode) ? fmt::format("f{}:{}.{}", fd, status.st_dev, status.st_ino)
+                                    : inherited_name(status);
 }
 
 } // namespace cryo::capture

@@ -3,6 +3,7 @@
 
 #include "capture/files/inherited.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
 #include <sstream>
@@ -13,6 +14,14 @@
 namespace cryo::capture {
 
 namespace {
+
+// A restored process has other files in place of FIFOs that it had inherited; what it has now it
+// has opened itself. Cryo's libraries are no files there any more.
+bool is_restored(const Proc &proc)
+{
+    const Result<std::string> maps = proc.read("maps");
+    return !maps || maps->find("/libcr_run.so") == std::string::npos;
+}
 
 // The names that cr_run has noted in its environment, if noted since this boot.
 std::set<std::string> note_of(const Proc &proc)
@@ -32,6 +41,9 @@ std::set<std::string> note_of(const Proc &proc)
         for (std::string word; std::getline(words, word, ',');)
             names.insert(std::move(word));
     }
+    const auto is_fifo = [](const std::string &word) { return word.starts_with('f'); };
+    if (std::ranges::any_of(names, is_fifo) && is_restored(proc))
+        std::erase_if(names, is_fifo);
     return names;
 }
 
@@ -43,22 +55,14 @@ std::set<std::string> inherited_files(const DescriptorLook &look)
     noted.reserve(look.holders().size());
     for (const Holder &holder : look.holders())
         noted.push_back(note_of(holder.proc));
-    std::set<std::string> inherited;
-    for (const std::set<std::string> &note : noted)
-        inherited.insert(note.begin(), note.end());
-    std::set<std::string> found;
+    std::set<std::string> inherited, own;
     for (const resources::Seen &one : look.descriptors()) {
-        if (inherited.empty())
-            break;
         if (!S_ISSOCK(one.status.st_mode) && !S_ISFIFO(one.status.st_mode))
             continue;
-        const std::string own = inherited_name(one.status);
-        if (noted[one.holder].count(own) == 0)
-            inherited.erase(own);
-        else
-            found.insert(own);
+        const bool is_noted = noted[one.holder].contains(inherited_note(one.fd, one.status));
+        (is_noted ? inherited : own).insert(inherited_name(one.status));
     }
-    std::erase_if(inherited, [&](const std::string &own) { return found.count(own) == 0; });
+    std::erase_if(inherited, [&](const std::string &name) { return own.contains(name); });
     return inherited;
 }
 
