@@ -168,6 +168,21 @@ void knock_again()
     }
 }
 
+// A new thread sleeps with all signals blocked until its creator, which may have no processor, lets
+// it go.
+bool some_other_works(int deaf)
+{
+    for (size_t i = 0; i < state.threads; i++) {
+        const Slot &slot = state.slots[i];
+        if (slot.arrived.load(std::memory_order_acquire) != 0 || slot.facts.tid == deaf)
+            continue;
+        const char letter = status_of(slot.facts.tid).state;
+        if (letter == 'R' || letter == 'D')
+            return true;
+    }
+    return false;
+}
+
 // A thread that need not be waited for until the limit; 0: none is known. One is watched at a time.
 int find_deaf(Suspect &suspect)
 {
@@ -177,7 +192,7 @@ int find_deaf(Suspect &suspect)
         if (slot.arrived.load(std::memory_order_acquire) != 0 || slot.knocked ||
             (suspect.tid != 0 && suspect.tid != tid))
             continue;
-        if (is_deaf(suspect, tid))
+        if (is_deaf(suspect, tid) && !some_other_works(tid))
             return tid;
         if (suspect.tid == tid)
             return 0;

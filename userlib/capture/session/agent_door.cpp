@@ -220,7 +220,8 @@ int AgentDoor::signal_of(const Proc &proc)
     const std::string all = '\0' + (environment ? *environment : std::string());
     const std::string key = std::string("\0CRYO_SIGNAL=", 13);
     const size_t at = all.find(key);
-    return at != std::string::npos ? atoi(all.c_str() + at + key.size()) : SIGRTMAX;
+    const int named = at != std::string::npos ? atoi(all.c_str() + at + key.size()) : 0;
+    return named >= 1 && named <= agent::max_signals ? named : SIGRTMAX;
 }
 
 Error AgentDoor::silent(const Proc &proc, bool takes)
@@ -243,8 +244,11 @@ Error AgentDoor::silent(const Proc &proc, bool takes)
         const Result<std::string> of_thread = proc.read(fmt::format("task/{}/status", tid));
         if (!of_thread)
             continue; // it has ended
+        const std::string_view state = field(*of_thread, "State");
+        if (state.starts_with('Z') || state.starts_with('X'))
+            continue;
         all_block = all_block && has(*of_thread, "SigBlk");
-        if (field(*of_thread, "State").starts_with('D'))
+        if (state.starts_with('D'))
             waits = tid;
     }
     if (why.empty() && all_block)

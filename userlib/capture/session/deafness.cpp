@@ -6,8 +6,8 @@
 
 #include "capture/session/agent_door.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 #include <sys/syscall.h>
 
 namespace cryo::capture {
@@ -23,13 +23,13 @@ uint64_t mask_of(std::string_view status, std::string_view key)
     return take_number(set, 16);
 }
 
-// The time in user mode; 0: the thread has ended.
-uint64_t ticks_of(const Proc &proc, int tid)
+// The time in user mode; nothing: the thread has ended.
+std::optional<uint64_t> ticks_of(const Proc &proc, int tid)
 {
     const Result<std::string> stat = proc.read(fmt::format("task/{}/stat", tid));
     const size_t close = stat ? stat->rfind(") ") : std::string::npos;
     if (close == std::string::npos)
-        return 0;
+        return {};
     std::string_view rest = *stat;
     rest.remove_prefix(close + 2);
     constexpr int words_before = 11; // from the state on
@@ -74,14 +74,19 @@ Deafness::Reason Deafness::reason_now(Threads &threads) const
         const std::string_view state = status ? field(*status, "State") : std::string_view();
         if (state.empty() || state.starts_with('Z') || state.starts_with('X'))
             continue; // it has ended
-        if (!state.starts_with('S') && !state.starts_with('R'))
+        if ((!state.starts_with('S') && !state.starts_with('R')) ||
+            field(*status, "SigBlk").empty())
             return Reason::none;
         threads.count++;
         threads.all_block = threads.all_block && (mask_of(*status, "SigBlk") & bit) != 0;
         threads.some_pending = threads.some_pending || (mask_of(*status, "SigPnd") & bit) != 0 ||
                                (mask_of(*status, "ShdPnd") & bit) != 0;
-        if (state.starts_with('R'))
-            threads.running.emplace(tid, ticks_of(proc_, tid));
+        if (state.starts_with('R')) {
+            const std::optional<uint64_t> ticks = ticks_of(proc_, tid);
+            if (!ticks)
+                return Reason::none;
+            threads.running.emplace(tid, *ticks);
+        }
         // Where the signal is pending, any of them may yet take it.
         if (!threads.all_block && (threads.some_pending || !threads.running.empty()))
             return Reason::none;
@@ -108,13 +113,13 @@ bool Deafness::look(uint64_t now)
         ran_ = std::move(threads.running);
         return false;
     }
-    if (now - since_ < deaf_limit_ns)
-        return false;
-    // One that runs must have run.
-    return std::ranges::all_of(threads.running, [&](const auto &thread) {
-        const auto before = ran_.find(thread.first);
-        return before == ran_.end() || thread.second - before->second >= ticks_run;
-    });
+    // One that runs must have run since it was first seen to.
+    bool all_ran = true;
+    for (const auto &[tid, ticks] : threads.running) {
+        const uint64_t before = ran_.emplace(tid, ticks).first->second;
+        all_ran = all_ran && ticks >= before + ticks_run;
+    }
+    return all_ran && now - since_ >= deaf_limit_ns;
 }
 
 } // namespace cryo::capture

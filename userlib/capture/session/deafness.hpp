@@ -42,7 +42,7 @@ class Deafness
     int signal_ = 0;
     Reason reason_ = Reason::none;
     uint64_t since_ = 0;          // on the monotonic clock
-    std::map<int, uint64_t> ran_; // by thread, at the first of the looks: ticks in user mode
+    std::map<int, uint64_t> ran_; // by thread, when it was first seen to run: ticks in user mode
 };
 
 } // namespace cryo::capture
