@@ -9,7 +9,6 @@ import errno
 import os
 import signal
 import subprocess
-import unittest
 
 import lab
 
