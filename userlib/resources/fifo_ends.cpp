@@ -100,7 +100,7 @@ Result<Ends> fifo_by_name(const Opening &opening, const image::File &file, bool 
     return ends;
 }
 
-// The other name of a FIFO, in the directory that trusted users have put there.
+// A FIFO's second name, in the directory that trusted users have put there.
 struct OtherName {
     std::string name; // in the directory
     Found directory;

@@ -12,6 +12,7 @@ Images are written to the current directory.
 import argparse
 import functools
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -128,7 +129,9 @@ class Bench:
 
     # Each descriptor is looked at while the program stands still.
     def descriptors(self):
-        count = 10_000 if self.full else 600
+        # A restart has each twice for a moment.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 2 - 100
+        count = min(most, 10_000 if self.full else 600)
         samples = Samples()
 
         def right(program):

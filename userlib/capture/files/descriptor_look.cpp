@@ -12,7 +12,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <iterator>
 #include <linux/kcmp.h>
 #include <string>
 #include <string_view>
@@ -145,7 +144,7 @@ Result<void> DescriptorLook::list()
     struct Part {
         size_t holder;
         std::vector<int> numbers;
-        std::vector<Seen> seen = {};
+        size_t first; // its place in descriptors_
     };
     constexpr ptrdiff_t most = 256;
     std::vector<std::vector<int>> numbers(holders_.size());
@@ -160,25 +159,27 @@ Result<void> DescriptorLook::list()
     if (!done)
         return done;
     std::vector<Part> parts;
+    size_t count = 0;
     for (size_t holder = 0; holder < holders_.size(); holder++) {
         const auto end = numbers[holder].end();
-        for (auto at = numbers[holder].begin(); at != end; at += std::min(most, end - at))
-            parts.push_back({holder, {at, at + std::min(most, end - at)}});
+        for (auto at = numbers[holder].begin(); at != end; at += std::min(most, end - at)) {
+            parts.push_back({holder, {at, at + std::min(most, end - at)}, count});
+            count += parts.back().numbers.size();
+        }
     }
-    done = together(parts.size(), [&](size_t i) -> Result<void> {
-        const Listings listings(holders_[parts[i].holder].proc);
-        for (const int fd : parts[i].numbers) {
-            Result<Seen> seen = listings.look_at(fd);
+    descriptors_.resize(count);
+    return together(parts.size(), [&](size_t i) -> Result<void> {
+        const Part &part = parts[i];
+        const Listings listings(holders_[part.holder].proc);
+        for (size_t k = 0; k < part.numbers.size(); k++) {
+            Result<Seen> seen = listings.look_at(part.numbers[k]);
             if (!seen)
                 return seen.error();
-            seen->holder = parts[i].holder;
-            parts[i].seen.push_back(std::move(*seen));
+            seen->holder = part.holder;
+            descriptors_[part.first + k] = std::move(*seen);
         }
         return {};
     });
-    for (Part &part : parts)
-        std::ranges::move(part.seen, std::back_inserter(descriptors_));
-    return done;
 }
 
 // Puts one entry for each open file into open_files_; index_ leads to it. kcmp(2) orders open
