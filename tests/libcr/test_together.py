@@ -16,9 +16,9 @@ MOMENT = 2.5  # longer than a signal that is blocked for no reason is waited for
 class Together(lab.Case):
     def saver(self, program, image, *options, **environment):
         """A running cr_checkpoint."""
-        return subprocess.Popen(self.lab.command("cr_checkpoint", "-q", *options, "-f", image,
-                                                 str(program.pid)), cwd=self.lab.directory,
-                                env={**os.environ, **environment})
+        words = self.lab.command("cr_checkpoint", "-q", *options, "-f", image,
+                                 str(self.lab.pid_of(program)))
+        return subprocess.Popen(words, cwd=self.lab.directory, env={**os.environ, **environment})
 
     def test_threads_are_held_until_all_callbacks_have_ended(self):
         program = self.lab.start("t1:lingers", "asked")
@@ -86,6 +86,24 @@ class Together(lab.Case):
                 self.assertEqual(second.wait(lab.PATIENCE), 0)
                 self.lab.await_line(f"{context}1 0", program)
                 self.goes_on(program)
+
+    def test_a_request_waits_for_the_callbacks_of_a_restart(self):
+        for context in "st":
+            with self.subTest(context), lab.Lab() as self.lab:
+                program = self.lab.start(f"{context}1:lingers")
+                self.lab.touch("go")
+                self.assertEqual(self.saver(program, self.lab.image).wait(lab.PATIENCE), 0)
+                self.lab.kill(program)
+                os.unlink(self.lab.path + ".go")
+                again = self.lab.restart("-q")
+                self.lab.await_line(f"{context}1 1", again)
+                saver = self.saver(again, "other.image")
+                with self.assertRaises(subprocess.TimeoutExpired):
+                    saver.wait(MOMENT)
+                self.lab.touch("go")
+                self.assertEqual(saver.wait(lab.PATIENCE), 0)
+                self.goes_on(again)
+                again.stderr.close()
 
     def test_a_slow_disk(self):
         """With --sync, callbacks wait for it for as long as it takes; the last option counts."""
