@@ -75,7 +75,8 @@ class Inherited(case.Case):
             os.mkfifo(self.path(name))
             ends.append(os.open(self.path(name), os.O_RDWR))
             inherited.append(os.open(self.path(name), os.O_RDONLY))
-        self.start("own = os.open('second', os.O_RDONLY)", pass_fds=inherited)
+        self.start("own = [os.open(name, os.O_RDONLY) for name in ('first', 'second')]",
+                   pass_fds=inherited)
         self.assertIn("--pipes=close", self.refused("--retry=0"))
         self.end()
         os.unlink(self.path("ready"))
