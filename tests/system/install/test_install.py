@@ -108,6 +108,18 @@ class Installed(unittest.TestCase):
         for one in patterns: # none of a file that there is no more
             self.assertTrue(fnmatch.filter(files, one) or fnmatch.filter(files, one + "/*"), one)
 
+    def test_an_rpm_is_built_with_every_library(self):
+        """What cmake requires but for tests is named in the specification."""
+        with open(os.path.join(TOP, "cmake", "CryoDependencies.cmake"), encoding="utf-8") as file:
+            text = re.sub(r"(?ms)^if\(BUILD_TESTING\)$.*?^endif\(\)$", "", file.read())
+        required = re.findall(r"^ *pkg_check_modules\(\w+ REQUIRED (?:IMPORTED_TARGET )?(.*)\)$", text,
+                              re.MULTILINE)
+        modules = {re.sub("[<>=].*", "", name) for names in required for name in names.split()}
+        self.assertGreater(len(modules), 6)
+        with open(os.path.join(TOP, "packaging", "rpm", "cryo.spec"), encoding="utf-8") as file:
+            named = re.findall(r"^BuildRequires: +pkgconfig\((.*?)\)", file.read(), re.MULTILINE)
+        self.assertEqual(set(), modules - set(named))
+
     def test_every_command_has_page_and_completion(self):
         folder = os.path.join(self.prefix, "bin")
         for command in os.listdir(folder) if os.path.isdir(folder) else ():
