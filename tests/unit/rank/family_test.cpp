@@ -46,6 +46,14 @@ TEST(Family, LaunchersByTheirVariables)
     EXPECT_EQ(launcher_with({"PMI_RANK", "PMI_FD", "HYDI_CONTROL_FD", "SLURM_STEP_ID"}),
               Family::mpich);
     EXPECT_EQ(launcher_with({"PMI_RANK", "PMI_FD", "SLURM_STEP_ID"}), Family::unknown); // by srun
+    // srun --mpi=pmi2 has passed on the variables of the Open MPI job in which it was called.
+    EXPECT_EQ(launcher_with({"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_FD", "SLURM_STEP_ID"}),
+              Family::unknown);
+    for (const char *both : {"FLUX_JOB_ID", "PALS_APID"}) {
+        EXPECT_EQ(launcher_with({"PMI_RANK", "PMI_FD", both}), Family::unknown) << both;
+        EXPECT_EQ(launcher_with({"PMI_RANK", "PMI_PORT", both}), Family::mpich) << both;
+        EXPECT_EQ(launcher_with({"PMI_RANK", "HYDI_CONTROL_FD", both}), Family::mpich) << both;
+    }
     EXPECT_EQ(launcher_with({}), Family::unknown);
     EXPECT_EQ(launcher_with({"PMIX_NAMESPACE", "PMIX_RANK"}), Family::unknown); // srun --mpi=pmix
     EXPECT_EQ(launcher_with({"PMIX_NAMESPACE", "PMI_RANK"}), Family::unknown);

@@ -43,17 +43,19 @@ inline bool is_of(Family family, const char *library)
     return false;
 }
 
-// Unknown also where both have left variables: the one within a job of the other. Slurm starts
-// ranks of both families, by PMI or by PMIx.
+// Unknown also where both have left variables: the one within a job of the other. Slurm, Flux and
+// PALS start ranks of both families, by PMI or by PMIx: there PMI alone says nothing, and Open MPI's
+// variable may have come with the environment in which the job was started.
 template <class Variable>
 Family launcher_in(const Variable &variable)
 {
     const auto has = [&](const char *name) { return variable(name) != nullptr; };
     const bool open_mpi = has("OMPI_COMM_WORLD_SIZE");
     const bool pmi = has("PMI_RANK") || has("PMI_ID") || has("PMI_FD");
-    const bool mpich = has("HYDI_CONTROL_FD") || has("PMI_PORT") || (pmi && !has("SLURM_STEP_ID"));
+    const bool either = has("SLURM_STEP_ID") || has("FLUX_JOB_ID") || has("PALS_APID");
+    const bool mpich = has("HYDI_CONTROL_FD") || has("PMI_PORT") || (pmi && !either);
     const bool pmix = has("PMIX_NAMESPACE") || has("PMIX_RANK");
-    if (open_mpi && !mpich)
+    if (open_mpi && !mpich && !pmi)
         return Family::open_mpi;
     return mpich && !open_mpi && !pmix ? Family::mpich : Family::unknown;
 }
