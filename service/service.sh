@@ -20,18 +20,33 @@ fail()
 [ -n "${STATE_DIRECTORY:-}" ] || fail "STATE_DIRECTORY is not set: this is started by cryo@.service"
 images=$STATE_DIRECTORY/run
 stopped=$STATE_DIRECTORY/stopped
+second=${SECOND:-}/run
+
+# Without `latest`, an image that is there would be neither restarted nor gone on with.
+check_images()
+{
+    newest=
+    for image in "$images"/context.*; do
+        [ ! -e "$image" ] || newest=$image
+    done
+    [ -z "$newest" ] || fail "$images has images, but no latest: make that a link to the newest, \
+${newest##*/}, or move the directory away to begin anew"
+}
 
 start()
 {
     rm -f "$stopped"
+    [ -e "$images/latest" ] || check_images
+    set -f # the words of settings are no patterns
     interval=${INTERVAL:-10m}
     if [ -e "$images/latest" ]; then
         # shellcheck disable=SC2086 # the words of a setting
-        exec cr_restart --interval "$interval" ${OPTIONS:-} ${RESTART_OPTIONS:-} "$images/latest"
+        exec cr_restart --interval "$interval" ${SECOND:+--second "$second"} ${OPTIONS:-} \
+            ${RESTART_OPTIONS:-} "$images/latest"
     fi
     [ -n "${PROGRAM:-}" ] || fail "PROGRAM is not set: name the program and its words in /etc/cryo/NAME.conf"
     # shellcheck disable=SC2086 # likewise
-    exec cr_run --interval "$interval" --into "$images" ${OPTIONS:-} -- $PROGRAM
+    exec cr_run --interval "$interval" --into "$images" ${SECOND:+--second "$second"} ${OPTIONS:-} -- $PROGRAM
 }
 
 # Whether the process is the main one, or descends from it.
@@ -45,9 +60,21 @@ is_ours()
     return 1
 }
 
+# Any user may have a program of a keeper's name with such words: real and effective user are this one's,
+# and it belongs to the same unit.
+is_of_this_unit()
+{
+    user=$(id -u)
+    users=$(sed -n 's/^Uid:[[:space:]]*\([0-9]*\)[[:space:]]*\([0-9]*\)[[:space:]].*/\1 \2/p' \
+        "/proc/$1/status" 2>/dev/null) || return 1
+    [ "$users" = "$user $user" ] &&
+        [ "$(cat "/proc/$1/cgroup" 2>/dev/null)" = "$(cat /proc/self/cgroup)" ]
+}
+
 # A keeper has the number of the process that it saves as its only word.
 is_keeper()
 {
+    is_of_this_unit "$1" || return 1
     case $(readlink "/proc/$1/exe" 2>/dev/null) in
     */cryo/keeper*) is_ours "$({ tr '\0' '\n' < "/proc/$1/cmdline" | sed -n 2p; } 2>/dev/null)" ;;
     *) return 1 ;;
@@ -88,10 +115,13 @@ ended()
     [ "${EXIT_CODE:-}" = exited ] && [ "${EXIT_STATUS:-}" = 0 ] && [ ! -e "$stopped" ] &&
         [ -d "$images" ] || return 0
     number=1
-    while [ -e "$STATE_DIRECTORY/completed.$number" ]; do
+    while [ -e "$STATE_DIRECTORY/completed.$number" ] || [ -e "${SECOND:-}/completed.$number" ]; do
         number=$((number + 1))
     done
     mv "$images" "$STATE_DIRECTORY/completed.$number"
+    if [ -n "${SECOND:-}" ] && [ -d "$second" ]; then
+        mv "$second" "$SECOND/completed.$number"
+    fi
 }
 
 case ${1:-} in

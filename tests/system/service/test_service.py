@@ -192,6 +192,83 @@ class Service(unittest.TestCase):
         self.assertIn("no keeper is there", self.run_it("stop", MAINPID=str(self.program.pid)))
         self.await_more()
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can act as another user")
+    def test_stop_passes_over_what_others_call_a_keeper(self):
+        """It takes the words of a keeper for a time to sleep, and is not told to end."""
+        os.chmod(self.top, 0o755)
+        place = os.path.join(self.top, "cryo")
+        os.mkdir(place)
+        impostor = os.path.join(place, "keeper")
+        shutil.copy(shutil.which("sleep"), impostor)
+        os.chmod(impostor, 0o755)
+        self.start(INTERVAL="1h")
+        wait_until("its keeper", self.has_ready_keeper)
+        with subprocess.Popen([impostor, str(self.program.pid)], user=65534, group=65534, cwd="/",
+                              stderr=subprocess.DEVNULL) as other:
+            self.addCleanup(other.kill)
+            self.assertEqual("", self.run_it("stop", MAINPID=str(self.program.pid)))
+            self.assertIsNotNone(self.latest())
+            self.assertIsNone(self.keeper())
+            self.assertIn("no keeper is there", self.run_it("stop", MAINPID=str(self.program.pid)))
+            self.assertIsNone(other.poll())
+            other.kill()
+
+    def test_settings_are_words(self):
+        """Not patterns; a second directory stays apart from what has completed."""
+        place = os.path.join(self.top, "commands")
+        os.mkdir(place)
+        for name in "cr_run", "cr_restart":
+            with open(os.path.join(place, name), "x", encoding="ascii") as file:
+                file.write('#!/bin/sh\necho "$0" "$@" >&2\n')
+            os.chmod(os.path.join(place, name), 0o755)
+        more = {"PATH": f"{place}:/usr/bin:/bin", "PROGRAM": "echo * [a-z]*", "OPTIONS": "--log c*",
+                "RESTART_OPTIONS": "--pid*"}
+        common = f"--interval 100ms --into {self.state}/run"
+        self.assertEqual(f"{place}/cr_run {common} --log c* -- echo * [a-z]*\n",
+                         self.run_it("start", **more))
+        more["SECOND"] = "/backup/a name"
+        self.assertEqual(f"{place}/cr_run {common} --second /backup/a name/run --log c* -- echo * [a-z]*\n",
+                         self.run_it("start", **more))
+        os.mkdir(os.path.join(self.state, "run"))
+        with open(os.path.join(self.state, "run", "latest"), "xb"):
+            pass
+        self.assertEqual(f"{place}/cr_restart --interval 100ms --second /backup/a name/run --log c* --pid* "
+                         f"{self.state}/run/latest\n", self.run_it("start", **more))
+
+    def test_images_without_a_latest(self):
+        run = os.path.join(self.state, "run")
+        os.mkdir(run)
+        for name in "context.000009", "context.000010":
+            with open(os.path.join(run, name), "xb"):
+                pass
+        done = subprocess.run([SERVICE, "start"], env=self.variables(), text=True, capture_output=True,
+                              cwd=self.top, check=False, timeout=PATIENCE)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("make that a link to the newest, context.000010, or", done.stderr)
+        self.assertEqual([], self.numbers())
+
+    def test_completed_with_a_second_directory(self):
+        """Images of both directories are put aside, by the same number."""
+        second = os.path.join(self.top, "second")
+        os.mkdir(second)
+        os.mkdir(os.path.join(second, "completed.1")) # of a node that was there before
+        for count in 2, 3:
+            self.start(SECOND=second)
+            wait_until("a copy", lambda: os.path.lexists(os.path.join(second, "run", "latest")))
+            with open(os.path.join(self.top, "finish"), "xb"):
+                pass
+            self.assertEqual(0, self.program.wait(PATIENCE), self.said())
+            wait_until("the end of its keeper", lambda: not self.keeper())
+            self.run_it("ended", SECOND=second, EXIT_CODE="exited", EXIT_STATUS="0")
+            os.unlink(os.path.join(self.top, "finish"))
+            self.assertEqual([f"completed.{number}" for number in range(2, count + 1)],
+                             sorted(os.listdir(self.state)))
+            self.assertEqual([f"completed.{number}" for number in range(1, count + 1)],
+                             sorted(os.listdir(second)))
+        self.start(SECOND=second)
+        self.await_image()
+        self.assertNotIn("goes on after", self.said())
+
     def test_completed(self):
         """The next start begins anew, and nothing is removed."""
         for count in 1, 2:
