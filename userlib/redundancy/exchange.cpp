@@ -66,9 +66,10 @@ Result<bool> Exchange::send_next()
         return reader_.troubles().front();
     if (sent_all_ || !may_send())
         return false;
+    const uint64_t checksum = image::checksum64(out_[0]);
     for (const uint32_t member : to_send_.parity()) {
         others_[member].leave--;
-        post_.send_block(member, out_[0]);
+        post_.send_block(member, out_[0], checksum);
     }
     sent_all_ = !next_to_send();
     return true;
@@ -120,21 +121,31 @@ Result<bool> Exchange::code_next()
     return true;
 }
 
-Result<void> Exchange::go_on()
+// False: nothing can be sent or coded now.
+Result<bool> Exchange::step()
 {
-    for (;;) {
-        const Result<bool> sent = send_next();
-        if (!sent)
-            return sent.error();
-        const Result<bool> coded = code_next();
-        if (!coded)
-            return coded.error();
-        if (!*sent && !*coded)
-            return {};
-    }
+    const Result<bool> sent = send_next();
+    if (!sent)
+        return sent;
+    const Result<bool> coded = code_next();
+    return coded ? Result<bool>(*sent || *coded) : coded;
 }
 
-Result<void> Exchange::take_block(uint32_t from, image::Bytes block)
+Result<void> Exchange::go_on()
+{
+    if (!writer_) // it has not begun
+        return {};
+    while (!failed_) {
+        const Result<bool> done = step();
+        if (!done)
+            failed_ = done.error();
+        else if (!*done)
+            return {};
+    }
+    return *failed_;
+}
+
+Result<void> Exchange::take_block(uint32_t from, image::Bytes block, uint64_t checksum)
 {
     if (from >= others_.size() || from == own_)
         return broken(from, "is no other member of the set");
@@ -145,6 +156,9 @@ Result<void> Exchange::take_block(uint32_t from, image::Bytes block)
     Other &other = others_[from];
     if (other.blocks.size() >= window)
         return broken(from, "has sent more blocks than it may");
+    if (image::checksum64(block) != checksum)
+        return Error(EBADMSG, fmt::format("{}: a block of {} came damaged",
+                                          directory_.path(parity_name), set_.members[from].node));
     other.blocks.emplace_back(block.begin(), block.end());
     return go_on();
 }
@@ -163,12 +177,14 @@ Result<void> Exchange::take_leave(uint32_t from, uint32_t blocks)
 bool Exchange::is_complete() const
 {
     const auto is_even = [](const Other &one) { return one.blocks.empty() && one.leave == window; };
-    return sent_all_ && coded_all_ && reader_.troubles().empty() &&
+    return !failed_ && sent_all_ && coded_all_ && reader_.troubles().empty() &&
            std::ranges::all_of(others_, is_even);
 }
 
 Result<void> Exchange::commit()
 {
+    if (failed_)
+        return *failed_;
     if (!is_complete())
         return Error(EPROTO, directory_.path(parity_name) + ": is not complete");
     return writer_->commit();

@@ -10,14 +10,15 @@
 //
 //     Exchange exchange(set, directory, trust, sync, post);   // set.member: who this is
 //     Result<void> good = exchange.begin();
-//     good = exchange.take_block(2, bytes);      // an error ends it: what it has made is removed
+//     good = exchange.take_block(2, bytes, sum); // an error ends it: what it has made is removed
 //     good = exchange.take_leave(2, 1);
-//     if (exchange.is_complete())                // all is coded, and the others have all of this
-//     one
+//     if (exchange.is_complete())                // all is coded, and the others have all of it
 //         good = exchange.commit();              // when all members say so
 //
 // Nothing here waits, and nothing is believed of other members but their blocks' contents: their
-// connection says who they are. Whether a member's files are as described, it says itself.
+// connection says who they are. Whether a member's files are as described, it says itself. A
+// block's checksum finds what a network damages; that nobody else writes to a connection is up to
+// Post.
 #pragma once
 
 #include "base/directory.hpp"
@@ -48,7 +49,7 @@ class Exchange
         Post(const Post &) = delete;
         Post &operator=(const Post &) = delete;
         virtual ~Post() = default;
-        virtual void send_block(uint32_t to, image::Bytes block) = 0;
+        virtual void send_block(uint32_t to, image::Bytes block, uint64_t checksum) = 0;
         virtual void send_leave(uint32_t to, uint32_t blocks) = 0; // to send so many more
     };
 
@@ -56,9 +57,10 @@ class Exchange
     Exchange(const Description &set, const Directory &directory, const Trust &trust, bool sync,
              Post &post);
 
+    // Others may have begun before: what comes from them until then is kept.
     Result<void> begin();
-    // EPROTO: the member has sent what it may not.
-    Result<void> take_block(uint32_t from, image::Bytes block);
+    // EPROTO: the member has sent what it may not. EBADMSG: the block is not what was sent.
+    Result<void> take_block(uint32_t from, image::Bytes block, uint64_t checksum);
     Result<void> take_leave(uint32_t from, uint32_t blocks);
     bool is_complete() const;
     Result<void> commit();
@@ -70,6 +72,7 @@ class Exchange
     };
 
     Result<void> go_on();
+    Result<bool> step();
     Result<bool> send_next(); // false: nothing can be sent now
     Result<bool> code_next(); // false: nothing can be coded now
     bool next_to_send();
@@ -94,6 +97,7 @@ class Exchange
     std::vector<Other> others_; // by member
     bool sent_all_ = false;
     bool coded_all_ = false;
+    std::optional<Error> failed_; // the first one of its own: after it nothing is sent or coded
 };
 
 } // namespace cryo::redundancy

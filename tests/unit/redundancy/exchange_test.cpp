@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <memory>
+#include <sys/resource.h>
 
 namespace cryo::redundancy {
 
@@ -16,8 +18,15 @@ namespace {
 
 struct Letter {
     std::vector<uint8_t> block;
+    uint64_t checksum = 0;
     uint32_t leave = 0;
 };
+
+Result<void> deliver_to(Exchange &to, uint32_t from, const Letter &letter)
+{
+    return letter.block.empty() ? to.take_leave(from, letter.leave)
+                                : to.take_block(from, letter.block, letter.checksum);
+}
 
 // What is on its way, in order from each member to each other one.
 class Network
@@ -66,9 +75,9 @@ class Sender final : public Exchange::Post
 {
   public:
     Sender(Network &network, uint32_t from) : network_(network), from_(from) {}
-    void send_block(uint32_t to, image::Bytes block) override
+    void send_block(uint32_t to, image::Bytes block, uint64_t checksum) override
     {
-        network_.put({from_, to}, {.block = {block.begin(), block.end()}});
+        network_.put({from_, to}, {.block = {block.begin(), block.end()}, .checksum = checksum});
     }
     void send_leave(uint32_t to, uint32_t blocks) override
     {
@@ -107,11 +116,8 @@ class Members
     Result<void> deliver(std::mt19937 &random)
     {
         while (const std::optional<Network::Way> way = network.choose(random)) {
-            const Letter letter = network.take(*way);
-            Exchange &to = *all[way->second];
-            Result<void> taken = letter.block.empty() ? to.take_leave(way->first, letter.leave)
-                                                      : to.take_block(way->first, letter.block);
-            if (!taken)
+            if (Result<void> taken = deliver_to(*all[way->second], way->first, network.take(*way));
+                !taken)
                 return taken;
         }
         return {};
@@ -189,10 +195,8 @@ TEST(Exchanges, WaitForSilentMembers)
             for (uint32_t from = 0; from < 3; from++) {
                 for (uint32_t to = 0; to < 3; to++) {
                     while (members.network.has({from, to})) {
-                        const Letter letter = members.network.take({from, to});
-                        Exchange &other = *members.all[to];
-                        ASSERT_TRUE(letter.block.empty() ? other.take_leave(from, letter.leave)
-                                                         : other.take_block(from, letter.block));
+                        ASSERT_TRUE(
+                            deliver_to(*members.all[to], from, members.network.take({from, to})));
                         any = true;
                     }
                 }
@@ -221,21 +225,88 @@ TEST(Exchanges, TakeNothingThatMembersMayNotSend)
     Exchange &one = *members.all[0];
     ASSERT_TRUE(one.begin());
     const std::vector<uint8_t> block(smallest_block);
+    const uint64_t sum = image::checksum64(block);
     const auto refused = [&](const Result<void> &taken, const std::string &why) {
         ASSERT_FALSE(taken) << why;
         EXPECT_EQ(taken.error().code(), EPROTO);
         EXPECT_EQ(taken.error().text(), nodes.parity(0).string() + ": " + why);
     };
-    refused(one.take_block(0, block), "n0 is no other member of the set");
-    refused(one.take_block(4, block), "member 4 is no other member of the set");
+    refused(one.take_block(0, block, sum), "n0 is no other member of the set");
+    refused(one.take_block(4, block, sum), "member 4 is no other member of the set");
     refused(one.take_leave(9, 1), "member 9 is no other member of the set");
-    refused(one.take_block(1, image::Bytes(block).first(1)), "n1 has sent a block of another size");
-    refused(one.take_block(1, {}), "n1 has sent a block of another size");
+    refused(one.take_block(1, image::Bytes(block).first(1), sum),
+            "n1 has sent a block of another size");
+    refused(one.take_block(1, {}, sum), "n1 has sent a block of another size");
     for (uint32_t i = 0; i < Exchange::window; i++) // the others of their rows are silent
-        ASSERT_TRUE(one.take_block(1, block));
-    refused(one.take_block(1, block), "n1 has sent more blocks than it may");
+        ASSERT_TRUE(one.take_block(1, block, sum));
+    refused(one.take_block(1, block, sum), "n1 has sent more blocks than it may");
     refused(one.take_leave(2, Exchange::window + 1), "n2 has taken more blocks than it got");
     refused(one.take_leave(2, 0), "n2 has taken more blocks than it got");
+}
+
+TEST(Exchanges, TakeNoBlockThatCameDamaged)
+{
+    Nodes nodes("xor", four);
+    Members members(nodes);
+    Exchange &one = *members.all[0];
+    ASSERT_TRUE(one.begin());
+    std::vector<uint8_t> block(smallest_block);
+    const uint64_t sum = image::checksum64(block);
+    block[smallest_block - 1] = 1;
+    const Result<void> taken = one.take_block(1, block, sum);
+    ASSERT_FALSE(taken);
+    EXPECT_EQ(taken.error().code(), EBADMSG);
+    EXPECT_EQ(taken.error().text(), nodes.parity(0).string() + ": a block of n1 came damaged");
+}
+
+// All that the others may send comes to one that begins last.
+TEST(Exchanges, KeepWhatComesBeforeTheyBegin)
+{
+    std::mt19937 random(53);
+    Nodes nodes("xor", four);
+    ASSERT_TRUE(nodes.encode());
+    const std::vector<std::string> expected = take_parity(nodes);
+    {
+        Members members(nodes);
+        for (const uint32_t i : {1, 2, 3})
+            ASSERT_TRUE(members.all[i]->begin());
+        const Result<void> early = members.deliver(random);
+        ASSERT_TRUE(early) << early.error().text();
+        EXPECT_FALSE(members.all[0]->is_complete());
+        ASSERT_TRUE(members.all[0]->begin());
+        ASSERT_TRUE(members.deliver(random));
+        const Result<void> done = members.commit();
+        ASSERT_TRUE(done) << done.error().text();
+    }
+    EXPECT_EQ(take_parity(nodes), expected);
+}
+
+// Its blocks of that row are used up: what is coded later would be of no row.
+TEST(Exchanges, EndWithTheFirstBlockThatCannotBeWritten)
+{
+    std::mt19937 random(54);
+    Nodes nodes("xor", four);
+    Members members(nodes);
+    ASSERT_TRUE(members.begin());
+    const auto before = signal(SIGXFSZ, SIG_IGN);
+    rlimit limit = {};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlimit nothing = {.rlim_cur = 1, .rlim_max = limit.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &nothing);
+    const Result<void> delivered = members.deliver(random);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, before);
+    ASSERT_FALSE(delivered);
+    EXPECT_EQ(delivered.error().code(), EFBIG);
+    while (const std::optional<Network::Way> way = members.network.choose(random)) {
+        const Letter letter = members.network.take(*way);
+        static_cast<void>(deliver_to(*members.all[way->second], way->first, letter));
+    }
+    const auto has_failed = [](const auto &one) {
+        const Result<void> done = one->commit();
+        return !done && done.error().code() == EFBIG;
+    };
+    EXPECT_EQ(std::ranges::count_if(members.all, has_failed), 1);
 }
 
 TEST(Exchanges, TakeNoBlocksBehindTheLast)
@@ -247,7 +318,7 @@ TEST(Exchanges, TakeNoBlocksBehindTheLast)
     ASSERT_TRUE(members.deliver(random));
     EXPECT_TRUE(members.all[0]->is_complete());
     const std::vector<uint8_t> block(smallest_block);
-    EXPECT_FALSE(members.all[0]->take_block(1, block));
+    EXPECT_FALSE(members.all[0]->take_block(1, block, image::checksum64(block)));
     EXPECT_FALSE(members.all[0]->take_leave(1, 1)); // it has got nothing that it has not taken
 }
 
