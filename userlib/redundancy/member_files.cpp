@@ -19,9 +19,17 @@ namespace {
 constexpr const char *way_out = "choose another directory for what is rebuilt";
 constexpr mode_t complete_mode = 0400; // as of images that were written by their process
 
+// Where others may rename what is in it, they could exchange an image, which is a program.
+Result<void> check_place(const Directory &here)
+{
+    return check_own(here.fd(), here.path(), way_out);
+}
+
 // Makes it if it is not there.
 Result<Directory> make_step(const Directory &here, const std::string &step)
 {
+    if (Result<void> own = check_place(here); !own)
+        return own.error();
     Result<Directory> made = here.make(step);
     if (made) {
         if (Result<void> synced = here.sync(); !synced)
@@ -179,6 +187,8 @@ Result<void> MemberWriter::give_name(Made &made) const
     const Result<Directory> parent = enter_parent(directory_, made.name, name);
     if (!parent)
         return parent.error();
+    if (Result<void> own = check_place(*parent); !own) // it may be another one by now
+        return own;
     if (Result<void> named = parent->rename(fresh_name(name), name); !named)
         return named;
     made.complete = true;
@@ -194,8 +204,7 @@ Result<void> MemberWriter::begin_file()
     const Result<Directory> parent = walk(directory_, file().name, true, name);
     if (!parent)
         return parent.error();
-    // Where others may rename what is in it, they could exchange an image, which is a program.
-    if (Result<void> own = check_own(parent->fd(), parent->path(), way_out); !own)
+    if (Result<void> own = check_place(*parent); !own)
         return own;
     // One that is there was left by a rebuild that was killed.
     const std::string fresh = fresh_name(name);

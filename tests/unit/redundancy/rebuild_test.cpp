@@ -4,6 +4,7 @@
 #include "nodes.hpp"
 
 #include "image/little_endian.hpp"
+#include "redundancy/member_files.hpp"
 
 #include <bit>
 #include <cerrno>
@@ -162,6 +163,53 @@ TEST(Rebuilding, WritesIntoNoDirectoryOfOthers)
     }
     ASSERT_TRUE(nodes.rebuild({0}));
     EXPECT_TRUE(nodes.is_whole(0));
+}
+
+// Nor into one that is only led through: another one could be put in the place of what is behind
+// it.
+TEST(Rebuilding, WritesThroughNoDirectoryOfOthers)
+{
+    using std::filesystem::perms;
+    Nodes nodes("xor", {{20000}, {5000}, {7000}});
+    SetFile &file = nodes.set().members[0].files[0];
+    const std::filesystem::path before = nodes.file(0);
+    file.name = "outer/inner/image";
+    const std::filesystem::path inner = nodes.file(0).parent_path();
+    std::filesystem::create_directories(inner);
+    std::filesystem::rename(before, nodes.file(0));
+    ASSERT_TRUE(nodes.encode());
+    nodes.lose(0);
+    std::filesystem::create_directories(inner);
+    std::filesystem::permissions(inner.parent_path(), perms::all);
+    const Result<Rebuilt> done = nodes.rebuild({0});
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), EACCES);
+    EXPECT_TRUE(done.error().text().starts_with(inner.parent_path().string() + ": "))
+        << done.error().text();
+    EXPECT_TRUE(nodes.is_empty(0));
+    std::filesystem::permissions(inner.parent_path(), perms::owner_all);
+    ASSERT_TRUE(nodes.rebuild({0}));
+    EXPECT_TRUE(nodes.is_whole(0));
+}
+
+// Others may put another directory there before the names are given.
+TEST(Rebuilding, GivesNoNameInADirectoryOfOthers)
+{
+    using std::filesystem::perms;
+    Nodes nodes("xor", {{20000}, {5000}});
+    const SetMember &member = nodes.set().members[0];
+    const std::string bytes = Nodes::read(nodes.file(0));
+    const std::filesystem::path parent = nodes.file(0).parent_path();
+    std::filesystem::remove(nodes.file(0));
+    const Directory directory = nodes.open(0);
+    MemberWriter writer(directory, member);
+    ASSERT_TRUE(
+        writer.next(image::Bytes(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size())));
+    std::filesystem::permissions(parent, perms::all);
+    const Result<void> done = writer.commit();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), EACCES);
+    EXPECT_FALSE(std::filesystem::exists(nodes.file(0)));
 }
 
 // A rebuild that was killed is no obstacle to the next.
