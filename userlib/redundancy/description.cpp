@@ -18,6 +18,7 @@ using nlohmann::json;
 
 constexpr uint64_t version = 1;
 constexpr size_t most_name = 1024;
+constexpr size_t most_step = 250; // of a file's path: written as ".NAME.tmp", which NAME_MAX limits
 constexpr size_t checksum_digits = 32;
 constexpr int most_depth = 6; // the set, members, a member, files, a file, and one to spare
 
@@ -41,7 +42,7 @@ bool is_file_name(std::string_view name)
         return false;
     for (size_t at = 0; at <= name.size();) {
         const size_t end = std::min(name.find('/', at), name.size());
-        if (end == at || name[at] == '.')
+        if (end == at || end - at > most_step || name[at] == '.')
             return false;
         at = end + 1;
     }

@@ -66,6 +66,12 @@ TEST(Descriptions, HaveNoNamesThatLeadElsewhere)
     Description set = sample();
     set.members[0].files[0].name = "a/parity";
     EXPECT_FALSE(is_refused(set));
+    for (const char *parent : {"", "a/"}) {
+        set.members[0].files[0].name = parent + std::string(250, 'a');
+        EXPECT_FALSE(is_refused(set)); // it leaves room for ".NAME.tmp"
+        set.members[0].files[0].name += 'a';
+        EXPECT_TRUE(is_refused(set));
+    }
     set.members[0].files[0].name = std::string(5000, 'a');
     EXPECT_TRUE(is_refused(set));
     set.members[0].files[0].name = "\xff"; // JSON cannot hold it
