@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <initializer_list>
 #include <poll.h>
 #include <spawn.h>
 #include <sstream>
@@ -51,19 +52,18 @@ bool others_may_change(const fs::path &file)
     }
 }
 
-// Seconds since 1970 are the same in every time zone, and on the day when clocks are changed. The
-// user's own settings for squeue would hide jobs; Cryo's library belongs to the program alone.
-std::vector<std::string> environment_of_squeue()
+bool begins_with_one_of(std::string_view text, std::initializer_list<std::string_view> beginnings)
 {
-    std::vector<std::string> all = {"SLURM_TIME_FORMAT=%s"};
-    for (char **one = environ; *one != nullptr; one++) {
-        const std::string_view text = *one;
-        const bool ours = text.starts_with("SLURM_TIME_FORMAT=") || text.starts_with("SQUEUE_") ||
-                          text.starts_with("LD_PRELOAD=");
-        if (!ours)
-            all.emplace_back(text);
-    }
-    return all;
+    return std::ranges::any_of(beginnings,
+                               [&](std::string_view one) { return text.starts_with(one); });
+}
+
+// Where root's programs look for what they execute, load or read first.
+bool leads_programs(std::string_view variable)
+{
+    return begins_with_one_of(variable,
+                              {"PATH=", "BASH_", "SHELLOPTS=", "PS4=", "ENV=", "PYTHON", "PERL5",
+                               "LD_", "GCONV_PATH=", "SLURM_CONF=", "SLURM_CONF_SERVER="});
 }
 
 std::vector<char *> pointers(std::vector<std::string> &words)
@@ -80,7 +80,7 @@ std::vector<char *> pointers(std::vector<std::string> &words)
 Result<pid_t> start(const std::string &squeue, const std::string &job, const Fd &output)
 {
     std::vector<std::string> words = {squeue, "-h", "-a", "-j", job, "-o", "%A %e"};
-    std::vector<std::string> variables = environment_of_squeue();
+    std::vector<std::string> variables = environment_of_squeue(geteuid());
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -173,6 +173,28 @@ Result<std::string> find_squeue(const char *path, uid_t caller)
     return Error(ENOENT, refused.empty()
                              ? "no squeue is in PATH"
                              : refused + " is not executed by root: others may change it");
+}
+
+// Seconds since 1970 are the same in every time zone, and on the day when clocks are changed. The
+// user's own settings for squeue would hide jobs; Cryo's library belongs to the program alone.
+std::vector<std::string> environment_of_squeue(uid_t caller)
+{
+    std::vector<std::string> all = {"SLURM_TIME_FORMAT=%s"};
+    for (char **one = environ; *one != nullptr; one++) {
+        const bool ours =
+            begins_with_one_of(*one, {"SLURM_TIME_FORMAT=", "SQUEUE_", "LD_PRELOAD="});
+        if (!ours && (caller != 0 || !leads_programs(*one)))
+            all.emplace_back(*one);
+    }
+    if (caller != 0)
+        return all;
+    all.emplace_back("PATH=/usr/sbin:/usr/bin:/sbin:/bin");
+    const char *settings = getenv("SLURM_CONF");
+    std::error_code failed;
+    const fs::path file = settings != nullptr ? fs::canonical(settings, failed) : fs::path();
+    if (!failed && !file.empty() && !others_may_change(file))
+        all.push_back("SLURM_CONF=" + file.string());
+    return all;
 }
 
 Result<std::string> ask(const std::string &squeue, const std::string &job, int limit_ms)

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <sys/types.h>
+#include <vector>
 
 namespace cryo::keeper::slurm {
 
@@ -30,6 +31,8 @@ End end_of_job();
 // The squeue that a shell would find in `path`. As root only one that no other user could have put
 // there: root may have kept somebody's PATH.
 Result<std::string> find_squeue(const char *path, uid_t caller);
+// That of squeue. As root without what leads programs to files that other users may have made.
+std::vector<std::string> environment_of_squeue(uid_t caller);
 // What squeue prints of the job; it is ended if that takes longer than `patience_ms`.
 Result<std::string> ask(const std::string &squeue, const std::string &job, int patience_ms);
 // Of several jobs, such as the other elements of an array, the line of this one; no value: the job

@@ -3,6 +3,7 @@
 // When a job of Slurm ends, by what a squeue says: here a script.
 #include "keeper/slurm.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace cryo::keeper::slurm {
 namespace {
@@ -127,6 +129,46 @@ TEST_F(Slurm, RootExecutesNothingThatOthersMayChange)
     const Result<std::string> found = find_squeue(directory_.c_str(), 0);
     ASSERT_FALSE(found);
     EXPECT_NE(found.error().text().find("others may change it"), std::string::npos);
+}
+
+// One that root has kept from somebody's session leads its squeue to nothing of theirs.
+TEST_F(Slurm, RootsHasNoVariablesThatLeadToFilesOfOthers)
+{
+    const std::string own_path = getenv("PATH");
+    setenv("PATH", (directory_ + ":" + own_path).c_str(), 1);
+    for (const char *name :
+         {"BASH_ENV", "ENV", "PYTHONPATH", "LD_LIBRARY_PATH", "SLURM_CONF_SERVER"})
+        setenv(name, at("theirs").c_str(), 1);
+    std::ofstream(at("theirs"));
+    setenv("SLURM_CONF", at("theirs").c_str(), 1);
+    setenv("SLURM_CLUSTERS", "one", 1);
+    const std::vector<std::string> theirs = environment_of_squeue(0);
+    const std::vector<std::string> users = environment_of_squeue(1000);
+    setenv("SLURM_CONF", "/etc/passwd", 1); // root's alone
+    const std::vector<std::string> roots = environment_of_squeue(0);
+    std::string said;
+    if (geteuid() == 0) {
+        const Result<std::string> answer = ask(squeue("echo $PATH"), "77", soon_ms);
+        said = answer ? *answer : answer.error().text();
+    }
+    for (const char *name : {"BASH_ENV", "ENV", "PYTHONPATH", "LD_LIBRARY_PATH",
+                             "SLURM_CONF_SERVER", "SLURM_CONF", "SLURM_CLUSTERS"})
+        unsetenv(name);
+    setenv("PATH", own_path.c_str(), 1);
+    const auto has = [](const std::vector<std::string> &all, const std::string &part) {
+        return std::ranges::any_of(
+            all, [&](const std::string &one) { return one.find(part) != std::string::npos; });
+    };
+    EXPECT_FALSE(has(theirs, directory_));
+    EXPECT_TRUE(has(theirs, "PATH=/usr/sbin:/usr/bin:/sbin:/bin"));
+    EXPECT_TRUE(has(theirs, "SLURM_CLUSTERS=one"));
+    EXPECT_FALSE(has(theirs, "SLURM_CONF="));
+    EXPECT_TRUE(has(roots, "SLURM_CONF=/etc/passwd"));
+    EXPECT_TRUE(has(users, "SLURM_CONF=" + at("theirs")));
+    EXPECT_TRUE(has(users, "PATH=" + directory_));
+    if (geteuid() == 0) {
+        EXPECT_EQ(said, "/usr/sbin:/usr/bin:/sbin:/bin\n");
+    }
 }
 
 } // namespace
