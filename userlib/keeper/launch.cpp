@@ -48,9 +48,12 @@ std::string own_directory()
     setsid();
     unsetenv("LD_PRELOAD");
     setenv("CRYO_OUTSIDE", "1", 1);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    // It is given orders by these, and would be ended by one that comes before it takes them.
+    sigset_t orders;
+    sigemptyset(&orders);
+    sigaddset(&orders, SIGTERM);
+    sigaddset(&orders, SIGUSR1);
+    sigprocmask(SIG_SETMASK, &orders, nullptr);
     execl(path.c_str(), path.c_str(), pid.c_str(), nullptr);
     const std::string text = Error::from_errno(path, errno).text();
     _exit(write(STDOUT_FILENO, text.data(), text.size()) < 0 ? 2 : 1);
