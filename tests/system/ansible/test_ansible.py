@@ -69,6 +69,27 @@ class Roles(unittest.TestCase):
                 self.assertRegex(tasks[name], r"^ok: ")
         self.assertIn("Install them (Debian)", tasks)
 
+    def make_package(self, name, version, needs):
+        tree = os.path.join(self.top, name)
+        os.makedirs(os.path.join(tree, "DEBIAN"))
+        with open(os.path.join(tree, "DEBIAN", "control"), "x", encoding="ascii") as file:
+            file.write(f"Package: {name}\nVersion: {version}\nArchitecture: all\nDepends: {needs}\n"
+                       "Maintainer: Nobody <nobody@example.org>\nDescription: For a test\n")
+        package = os.path.join(self.top, "place", f"{name}_{version}_all.deb")
+        subprocess.run(["dpkg-deb", "--build", "--root-owner-group", tree, package], check=True,
+                       capture_output=True, timeout=PATIENCE)
+        return package
+
+    @unittest.skipUnless(shutil.which("dpkg-deb") and shutil.which("apt-get"), "this is no Debian")
+    def test_packages_that_need_each_other(self):
+        """They are installed in one transaction: of those of another version, neither could be alone."""
+        place = os.path.join(self.top, "place")
+        os.mkdir(place, 0o700)
+        packages = [self.make_package("cryo-test-a", "1.2", "cryo-test-b (= 1.2)"),
+                    self.make_package("cryo-test-b", "1.2", "cryo-test-a (= 1.2)")]
+        tasks = self.play("tools", tools_packages=packages, tools_directory=place)
+        self.assertRegex(tasks["Install them (Debian)"], r"^changed: ")
+
     def test_what_is_refused(self):
         first = "Know the family of the system, and what to install"
         for role, settings, said in (
