@@ -57,7 +57,7 @@ class Exchange
     Exchange(const Description &set, const Directory &directory, const Trust &trust, bool sync,
              Post &post);
 
-    // Others may have begun before: what comes from them until then is kept.
+    // Members may have begun before: what comes from them until then is kept.
     Result<void> begin();
     // EPROTO: the member has sent what it may not. EBADMSG: the block is not what was sent.
     Result<void> take_block(uint32_t from, image::Bytes block, uint64_t checksum);

@@ -281,7 +281,7 @@ TEST(Exchanges, KeepWhatComesBeforeTheyBegin)
     EXPECT_EQ(take_parity(nodes), expected);
 }
 
-// Its blocks of that row are used up: what is coded later would be of no row.
+// The row's blocks are used up: what is coded later would be of no row.
 TEST(Exchanges, EndWithTheFirstBlockThatCannotBeWritten)
 {
     std::mt19937 random(54);

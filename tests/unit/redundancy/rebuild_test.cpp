@@ -192,7 +192,7 @@ TEST(Rebuilding, WritesThroughNoDirectoryOfOthers)
     EXPECT_TRUE(nodes.is_whole(0));
 }
 
-// Others may put another directory there before the names are given.
+// Another user may put another directory there before the names are given.
 TEST(Rebuilding, GivesNoNameInADirectoryOfOthers)
 {
     using std::filesystem::perms;

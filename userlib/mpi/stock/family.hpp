@@ -44,8 +44,8 @@ inline bool is_of(Family family, const char *library)
 }
 
 // Unknown also where both have left variables: the one within a job of the other. Slurm, Flux and
-// PALS start ranks of both families, by PMI or by PMIx: there PMI alone says nothing, and Open MPI's
-// variable may have come with the environment in which the job was started.
+// PALS start ranks of both families, by PMI or by PMIx: there PMI alone says nothing, and Open
+// MPI's variable may have come with the environment in which the job was started.
 template <class Variable>
 Family launcher_in(const Variable &variable)
 {
