@@ -227,7 +227,7 @@ fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
         for phase in ("stopped", "described", "frozen", "memory written", "committed"):
             self.assertRegex(said, rf"cr_checkpoint: {phase}.* \([\d.]+ .s, [\d.]+ m?s since")
         self.assertIn("backend ", said)
-        self.assertRegex(said, r"cr_checkpoint: image: 1 threads, .* stood still for [\d.]+ ms")
+        self.assertRegex(said, r"cr_checkpoint: image: 1 thread, .* stood still for [\d.]+ ms")
         for options in ((), ("-q",)):
             done = self.save(*options, "-f", "image", program.pid)
             self.assertEqual(("", ""), (done.stdout, done.stderr), options)
@@ -247,7 +247,7 @@ fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
 
     def test_one_thread(self):
         program = self.start()
-        self.assertIn(": 1 thread, ", self.save("-f", "image", program.pid).stdout)
+        self.assertIn(": 1 thread, ", self.save("-v", "-f", "image", program.pid).stderr)
         self.end(program)
         done = self.run_command("cr_restart", "--rehearse", "image")
         self.assertIn(": 1 process, ", done.stdout, done.stderr)
