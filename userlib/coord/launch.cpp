@@ -122,7 +122,9 @@ std::vector<std::string> without_exports(std::vector<std::string> words)
     const std::string first[] = {"-x", job_variable};
     const auto begin = std::search(words.begin(), words.end(), std::begin(first), std::end(first));
     auto end = begin;
-    while (words.end() - end >= 2 && *end == "-x" && is_exported(*(end + 1)))
+    // Cryo adds each name once: what comes again is the user's.
+    while (words.end() - end >= 2 && *end == "-x" && is_exported(*(end + 1)) &&
+           std::find(begin, end, *(end + 1)) == end)
         end += 2;
     words.erase(begin, end);
     return words;

@@ -17,6 +17,9 @@ TEST(Launch, TheUsersOwnWordsRemain)
     EXPECT_EQ(without_exports({"nice", "mpirun", "-x", "CRYO_JOB", "-x", "CRYO_DAEMON", "-x",
                                "LD_PRELOAD", "-x", "PATH", "-n", "4", "./app", "-x", "LD_PRELOAD"}),
               Words({"nice", "mpirun", "-x", "PATH", "-n", "4", "./app", "-x", "LD_PRELOAD"}));
+    EXPECT_EQ(without_exports(
+                  {"mpirun", "-x", "CRYO_JOB", "-x", "LD_PRELOAD", "-x", "LD_PRELOAD", "./app"}),
+              Words({"mpirun", "-x", "LD_PRELOAD", "./app"}));
     EXPECT_EQ(without_exports({"mpirun", "-x", "CRYO_JOB", "-x"}), Words({"mpirun", "-x"}));
     EXPECT_EQ(without_exports({}), Words());
 }
