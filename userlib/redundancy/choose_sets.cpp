@@ -86,7 +86,8 @@ Result<Sets> choose_sets(const std::vector<std::string> &racks, uint32_t most, c
     if (divided_up(needs.nodes, number_of_sets(needs)) > most_members)
         return Error(EINVAL, fmt::format("{} makes sets of more than {} nodes of {} nodes",
                                          text_of(scheme), most_members, needs.nodes));
-    // Dealt out like cards, the nodes of a rack are in as many sets as there are.
+    // One after the other into each set in turn: the nodes of a rack are in as many sets as there
+    // are.
     Sets sets;
     sets.members.resize(number_of_sets(needs));
     const std::vector<uint32_t> order = by_rack(racks, sizes);
