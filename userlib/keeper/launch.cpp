@@ -48,7 +48,8 @@ std::string own_directory()
     setsid();
     unsetenv("LD_PRELOAD");
     setenv("CRYO_OUTSIDE", "1", 1);
-    // The keeper is given orders by these, and would be ended by one that comes before it takes them.
+    // The keeper is given orders by these, and would be ended by one that comes before it takes
+    // them.
     sigset_t orders;
     sigemptyset(&orders);
     sigaddset(&orders, SIGTERM);
