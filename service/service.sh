@@ -40,8 +40,9 @@ start()
     set -f # the words of settings are no patterns
     interval=${INTERVAL:-10m}
     if [ -e "$images/latest" ]; then
+        # In the session of the unit's main process, which is killed as a group.
         # shellcheck disable=SC2086 # the words of a setting
-        exec cr_restart --interval "$interval" ${SECOND:+--second "$second"} ${OPTIONS:-} \
+        exec cr_restart --no-restore-sid --interval "$interval" ${SECOND:+--second "$second"} ${OPTIONS:-} \
             ${RESTART_OPTIONS:-} "$images/latest"
     fi
     [ -n "${PROGRAM:-}" ] || fail "PROGRAM is not set: name the program and its words in /etc/cryo/NAME.conf"

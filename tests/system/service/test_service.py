@@ -232,7 +232,7 @@ class Service(unittest.TestCase):
         os.mkdir(os.path.join(self.state, "run"))
         with open(os.path.join(self.state, "run", "latest"), "xb"):
             pass
-        self.assertEqual(f"{place}/cr_restart --interval 100ms --second /backup/a name/run --log c* --pid* "
+        self.assertEqual(f"{place}/cr_restart --no-restore-sid --interval 100ms --second /backup/a name/run --log c* --pid* "
                          f"{self.state}/run/latest\n", self.run_it("start", **more))
 
     def test_images_without_a_latest(self):
