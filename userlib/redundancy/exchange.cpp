@@ -124,7 +124,7 @@ Result<bool> Exchange::code_next()
 // False: nothing can be sent or coded now.
 Result<bool> Exchange::step()
 {
-    const Result<bool> sent = send_next();
+    Result<bool> sent = send_next();
     if (!sent)
         return sent;
     const Result<bool> coded = code_next();
