@@ -46,6 +46,7 @@ ORDINARY = {
     "newer_fortran": ("malloc free", "functions for the Fortran library"),
     "launcher": ("close fstat getenv getppid getsockopt open read", "before the program begins"),
     "engine": ("sigaction", "in MPI_Init"),
+    "strangers": ("dl_iterate_phdr", "at the first call of MPI, of a rank that is not brought back"),
     "report": ("dprintf open close", "in MPI_Finalize"),
     "packet_link": ("close connect fcntl gettid recv send sigaction socket", "in tests"),
 }

@@ -48,9 +48,9 @@ int look_at_needed(dl_phdr_info *object, size_t /*size*/, void *data)
     return 0;
 }
 
-} // namespace
-
-void refuse_strangers()
+// The dynamic loader's lock is the program's: a restored rank may have been interrupted with it,
+// and need not be asked.
+void refuse_foreign_program()
 {
     constexpr Family ours = abi::family;
     constexpr Family others = other_than(ours);
@@ -60,13 +60,29 @@ void refuse_strangers()
         fatal("this program is made for %s, and cr_run has found the launcher of %s: start it by "
               "that of %s (%s)",
               name_of(others), name_of(ours), name_of(others), launcher_of(others));
+}
+
+void refuse_foreign_launcher()
+{
+    constexpr Family ours = abi::family;
+    constexpr Family others = other_than(ours);
     char *const *environment = job_environment();
     const Family launcher =
         launcher_in([&](const char *name) { return capsule::variable(environment, name); });
-    if (is_to_revive() && launcher == others)
+    if (launcher == others)
         fatal("this rank was saved under %s, and the launcher of %s brings it back: name one of %s "
               "(ompi-restart --mpirun %s)",
               name_of(ours), name_of(others), name_of(ours), launcher_of(ours));
+}
+
+} // namespace
+
+void refuse_strangers()
+{
+    if (is_to_revive())
+        refuse_foreign_launcher();
+    else
+        refuse_foreign_program();
 }
 
 } // namespace cryo::mpi
