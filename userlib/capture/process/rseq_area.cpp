@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/process/rseq_area.hpp"
 
-#include "capture/process/held.hpp"
+#include "capture/process/held_thread.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace cryo::capture {
 
 Result<RegisteredRseq> registered_rseq(pid_t tid)
 {
-    const Result<Held> held = Held::hold(tid, "the address of the area is not known");
+    const Result<HeldThread> held = HeldThread::hold(tid, "the address of the area is not known");
     if (!held)
         return held.error();
     __ptrace_rseq_configuration found = {};

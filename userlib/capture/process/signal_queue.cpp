@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/process/signal_queue.hpp"
 
-#include "capture/process/held.hpp"
+#include "capture/process/held_thread.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -12,7 +12,7 @@ namespace cryo::capture {
 
 Result<std::vector<siginfo_t>> peek_signals(pid_t tid, Queue queue)
 {
-    Result<Held> held = Held::hold(tid, "its pending signals may not be read");
+    Result<HeldThread> held = HeldThread::hold(tid, "its pending signals may not be read");
     if (!held)
         return held.error();
     std::vector<siginfo_t> all;

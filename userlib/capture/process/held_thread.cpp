@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/process/held.hpp"
+#include "capture/process/held_thread.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -9,18 +9,18 @@
 
 namespace cryo::capture {
 
-Held::Held(Held &&other) noexcept
+HeldThread::HeldThread(HeldThread &&other) noexcept
     : tid_(std::exchange(other.tid_, 0)), signal_(other.signal_), ours_(other.ours_)
 {}
 
-Held::~Held()
+HeldThread::~HeldThread()
 {
     if (tid_ != 0)
         ptrace(ours_ ? PTRACE_CONT : PTRACE_DETACH, tid_, nullptr,
                reinterpret_cast<void *>(signal_));
 }
 
-Result<Held> Held::hold(pid_t tid, std::string_view not_possible)
+Result<HeldThread> HeldThread::hold(pid_t tid, std::string_view not_possible)
 {
     const bool fresh = ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) == 0;
     const int why = errno;
@@ -40,7 +40,7 @@ Result<Held> Held::hold(pid_t tid, std::string_view not_possible)
     if (got != tid || !WIFSTOPPED(status))
         return Error(ESRCH, fmt::format("thread {} ended during the checkpoint", tid));
     const bool by_us = status >> 16 == PTRACE_EVENT_STOP;
-    return Held(tid, by_us ? 0 : WSTOPSIG(status), !fresh);
+    return HeldThread(tid, by_us ? 0 : WSTOPSIG(status), !fresh);
 }
 
 } // namespace cryo::capture

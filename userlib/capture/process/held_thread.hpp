@@ -3,7 +3,7 @@
 // Holds a thread in a ptrace stop, for what only a tracer may ask. If we die, the kernel releases
 // the thread, which must be in a wait that such a stop does not disturb.
 //
-//     Result<Held> held = Held::hold(tid, "its pending signals may not be read");
+//     Result<HeldThread> held = HeldThread::hold(tid, "its pending signals may not be read");
 #pragma once
 
 #include "base/result.hpp"
@@ -13,19 +13,19 @@
 
 namespace cryo::capture {
 
-class Held
+class HeldThread
 {
   public:
     // EPERM: this system restricts ptrace. `not_possible` says what cannot be done then.
-    static Result<Held> hold(pid_t tid, std::string_view not_possible);
-    Held(Held &&other) noexcept;
-    Held(const Held &) = delete;
-    Held &operator=(const Held &) = delete;
-    Held &operator=(Held &&) = delete;
-    ~Held();
+    static Result<HeldThread> hold(pid_t tid, std::string_view not_possible);
+    HeldThread(HeldThread &&other) noexcept;
+    HeldThread(const HeldThread &) = delete;
+    HeldThread &operator=(const HeldThread &) = delete;
+    HeldThread &operator=(HeldThread &&) = delete;
+    ~HeldThread();
 
   private:
-    Held(pid_t tid, long signal, bool ours) : tid_(tid), signal_(signal), ours_(ours) {}
+    HeldThread(pid_t tid, long signal, bool ours) : tid_(tid), signal_(signal), ours_(ours) {}
     pid_t tid_;
     long signal_; // the signal it was about to receive
     bool ours_;   // we hold it already (stopped.cpp)
