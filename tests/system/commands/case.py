@@ -17,13 +17,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
 import processes  # noqa: E402
+from waiting import PATIENCE, wait_until  # noqa: E402
 
-PATIENCE = 60
 BIN = ""
 
 # Says that it is there, and then what it is told.
@@ -51,15 +50,6 @@ def next_id(pid):
         finally:
             last.seek(0)
             last.write(before)
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
 
 
 def command(name):

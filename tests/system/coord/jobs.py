@@ -17,24 +17,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "programs"))
 import processes  # noqa: E402  pylint: disable=wrong-import-position
+from waiting import PATIENCE, wait_until  # noqa: E402  pylint: disable=wrong-import-position
 MPIRUN = HERE / "fake_mpirun"
-PATIENCE = 60
 OPTIONS = None
 
 
 def wait_for(condition, what, patience=PATIENCE):
-    end = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError(f"waited in vain for: {what}")
-        time.sleep(0.01)
+    wait_until(what, condition, patience)
 
 
 def is_alive(pid):

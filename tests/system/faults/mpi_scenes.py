@@ -47,7 +47,7 @@ class Scene(scene.Scene):
             before = scene.processes.waits_of(pid) or 0
             wait_until(f"rank {pid} to go on",
                        lambda pid=pid, before=before: (scene.processes.waits_of(pid) or 0) > before + GOES_ON,
-                       scene.DEADLINE)
+                       patience=scene.DEADLINE)
 
     def ranks(self):
         found = []

@@ -6,13 +6,14 @@
         def command(self): ...                 # its words
         def verify(self, status): ...          # raises scene.Fault for what must not be
 """
+import functools
 import os
 import subprocess
 import sys
-import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
 import processes  # noqa: E402
+import waiting  # noqa: E402
 
 DEADLINE = 10  # what a user would wait for
 PATIENCE = 30
@@ -22,13 +23,7 @@ class Fault(Exception):
     """What must not be."""
 
 
-def wait_until(what, condition, patience=PATIENCE):
-    end = time.monotonic() + patience
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise Fault(f"waited {patience} s for {what}")
-        time.sleep(0.002)
-    return value
+wait_until = functools.partial(waiting.wait_until, patience=PATIENCE, failure=Fault)
 
 
 def count_in(path):
@@ -169,7 +164,7 @@ class Scene:
 
     def await_nobody_but(self, keep, status):
         try:
-            wait_until("nobody to be left over", lambda: self.nobody_but(keep), DEADLINE)
+            wait_until("nobody to be left over", lambda: self.nobody_but(keep), patience=DEADLINE)
         except Fault as late:
             with open(self.path("messages"), encoding="utf-8", errors="replace") as log:
                 raise Fault(f"{late} (exit status {status}):\n{log.read()}"

@@ -14,10 +14,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
-PATIENCE = 60
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+from waiting import PATIENCE, wait_until  # noqa: E402
+
 BIN = ""
 
 # Says what it was told, line by line, and what it found.
@@ -30,15 +31,6 @@ while not os.path.exists("go"):
 {check}
 open("done", "w").close()
 """
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
 
 
 class Case(unittest.TestCase):

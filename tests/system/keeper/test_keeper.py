@@ -22,8 +22,10 @@ import time
 import unittest
 import unittest.mock
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+from waiting import PATIENCE, wait_until  # noqa: E402
+
 BIN = os.path.abspath(sys.argv.pop(1))
-PATIENCE = 60
 # In the group of cr_restart, which is killed as a whole.
 NEW_IDS = ("--no-restore-pid", "--no-restore-sid")
 COUNT = """
@@ -40,15 +42,6 @@ while number != {last}:
 
 def tool(name):
     return os.path.join(BIN, name)
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
 
 
 def exists(pid):

@@ -11,6 +11,7 @@ With --tree the program is one of four processes, of which the others hand on wh
 victim may then be any one of them, too.
 """
 import argparse
+import functools
 import json
 import os
 import random
@@ -23,6 +24,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
 import processes  # noqa: E402
+import waiting  # noqa: E402
 
 # More steps than any test lasts; a line every hundred.
 ARGUMENTS = ["100000000", "100"]
@@ -33,14 +35,7 @@ class Failed(Exception):
     pass
 
 
-def wait_until(what, condition):
-    """Waits for a condition and gives its value; a test that waits in vain says for what."""
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise Failed(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.002)
-    return value
+wait_until = functools.partial(waiting.wait_until, patience=PATIENCE, failure=Failed)
 
 
 class Reference:

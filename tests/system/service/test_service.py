@@ -14,13 +14,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+from waiting import PATIENCE, wait_until  # noqa: E402
 
 UNIT = os.path.abspath(sys.argv.pop(3))
 SERVICE = os.path.abspath(sys.argv.pop(2))
 BIN = os.path.abspath(sys.argv.pop(1))
-PATIENCE = 60
 COUNT = """
 import os, time
 number = 0
@@ -30,15 +31,6 @@ with open("numbers", "w") as file:
         print(number, file=file, flush=True)
         time.sleep(0.005)
 """
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
 
 
 class Service(unittest.TestCase):

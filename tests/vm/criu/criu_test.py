@@ -12,21 +12,14 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "system",
+                                "programs"))
+from waiting import PATIENCE, wait_until  # noqa: E402
 
 ENOSUPPORT = 2356 & 0xff  # CR_ENOSUPPORT
 BIN, COUNTER = sys.argv[1:3]
-PATIENCE = 60
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.01)
-    return value
 
 
 def state(pid):

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waits for a condition. A test that waits in vain says for what.
+
+    numbers = wait_until("its first numbers", self.numbers)      # what the condition gave
+"""
+import time
+
+PATIENCE = 60
+
+
+def wait_until(what, condition, patience=PATIENCE, failure=AssertionError):
+    end = time.monotonic() + patience
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise failure(f"waited {patience} s for {what}")
+        time.sleep(0.005)
+    return value
