@@ -181,6 +181,54 @@ class Lint(Planted):
         self.write("kmod/b.c", '#include "a.h"\n')
         verdict("kmod/a.c:2: includes kmod/b.h, which closes the circle kmod/a -> kmod/b -> kmod/a")
 
+    def test_definitions(self):
+        def verdict(there, complaint):
+            self.write("userlib/b/b.hpp", there)
+            self.assert_verdict(self.lint("definitions"), complaint)
+
+        # Other namespaces, one file alone, declarations, variables and functions.
+        self.write("userlib/a/a.cpp", """
+namespace cryo::a {
+template <class T, class = List<T>> class [[nodiscard]] Held;
+template <class T, class = List<T>>
+class [[nodiscard]] Held final : public Base<T>
+{
+    struct Inner {
+        char text[2] = {'{', '"'};
+    };
+};
+#if ONE_KIND
+enum class Kind : int { one };
+#else
+enum class Kind : int { other };
+#endif
+namespace {
+class Hidden {};
+} // namespace
+struct Held<int> variable = {};
+struct Kind made(int n) { struct Local {}; return {1'000}; }
+} // namespace cryo::a
+""")
+        verdict("""
+class Held {}; class Base {}; struct Inner {};
+namespace cryo { struct Kind {}; namespace a {
+class Held; enum class Kind : int; class Hidden {}; struct Local {}; struct Base {};
+// class Held {};
+const char *text = R"(} class Held {};)";
+} }
+""", None)
+        clash = ("userlib/b/b.hpp:2: userlib/a/a.cpp:{} defines cryo::a::{}, too, and the linker takes "
+                 "one for both\nlint definitions: 1 to mend")
+        verdict("\nnamespace cryo { namespace a { class Held {}; } }\n", clash.format(4, "Held"))
+        verdict("\nnamespace cryo::inline a { struct alignas(8) Held : Base {}; }\n", clash.format(4, "Held"))
+        verdict("extern \"C\" {\nenum Kind {}; } namespace cryo::a {\n}\n", None)
+        verdict("namespace cryo::a {\nunion Kind\n{\n}; }\n", clash.format(12, "Kind"))
+        # Commands are not linked with each other, and all of them with the libraries.
+        self.write("cr_run/main.hpp", "struct Options {};\n")
+        self.write("cr_restart/main.hpp", "struct Options {};\n")
+        verdict("", None)
+        verdict("struct Options {};\n", "userlib/b/b.hpp:1: cr_run/main.hpp:1 defines Options")
+
     def test_costs_of_the_default_tier(self):
         self.write("tests/tiers.txt", "full a[.]long\n0/3 a[.]turn.*\ndefault [ab][.].*\n")
 
