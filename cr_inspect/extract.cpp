@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/print.hpp"
+#include "base/write_all.hpp"
 #include "views.hpp"
 
 namespace cryo::inspect {
@@ -212,13 +213,7 @@ class Destination
     Result<void> write(Bytes bytes)
     {
         at_ += bytes.size();
-        while (!bytes.empty()) {
-            ssize_t n = ::write(fd_.get(), bytes.data(), bytes.size());
-            if (n < 0 && errno != EINTR)
-                return Error::from_errno(name_ + ": writing", errno);
-            bytes = bytes.subspan(n < 0 ? 0 : size_t(n));
-        }
-        return {};
+        return write_all(fd_.get(), name_ + ": writing", bytes);
     }
     // Zeros, without taking space; false: not possible here.
     bool skip(uint64_t length)

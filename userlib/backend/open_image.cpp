@@ -3,6 +3,7 @@
 
 #include "backend/private_directory.hpp"
 #include "base/limits.hpp"
+#include "base/write_all.hpp"
 #include "image/base_finder.hpp"
 
 #include <cerrno>
@@ -30,13 +31,11 @@ Result<Fd> keep_piped(int from)
             continue;
         if (n < 0)
             return Error::from_errno("reading the image", errno);
-        for (ssize_t at = 0; at < n;) {
-            const ssize_t written =
-                write(file.get(), buffer.data() + at, static_cast<size_t>(n - at));
-            if (written < 0)
-                return Error::from_errno(directory + ": keeping the image there", errno);
-            at += written;
-        }
+        const std::string_view part(buffer.data(), static_cast<size_t>(n));
+        if (Result<void> kept =
+                write_all(file.get(), directory + ": keeping the image there", part);
+            !kept)
+            return kept.error();
     }
 }
 

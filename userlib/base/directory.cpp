@@ -2,6 +2,7 @@
 #include "base/directory.hpp"
 
 #include "base/sync.hpp"
+#include "base/write_all.hpp"
 
 #include <cerrno>
 #include <dirent.h>
@@ -137,12 +138,8 @@ Result<void> Directory::write(const std::string &name, const std::string &conten
     Result<Fd> fd = open_temporary(fresh);
     if (!fd)
         return fd.error();
-    int error = 0;
-    for (size_t at = 0; at < contents.size() && error == 0;) {
-        const ssize_t n = ::write(fd->get(), contents.data() + at, contents.size() - at);
-        error = n < 0 && errno != EINTR ? errno : 0;
-        at += n > 0 ? static_cast<size_t>(n) : 0;
-    }
+    const Result<void> written = write_all(fd->get(), path(name), contents);
+    int error = written ? 0 : written.error().code();
     if (error == 0 && (sync_file(fd->get()) != 0 ||
                        renameat(fd_.get(), fresh.c_str(), fd_.get(), name.c_str()) != 0))
         error = errno;

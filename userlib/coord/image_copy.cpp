@@ -3,6 +3,7 @@
 
 #include "base/sync.hpp"
 #include "base/trust.hpp"
+#include "base/write_all.hpp"
 #include "image/checksum.hpp"
 
 #include <algorithm>
@@ -59,17 +60,6 @@ Result<ImageCopy> read_image(int fd, const std::string &path, size_t piece,
     }
     all.checksum = hasher.digest().hex();
     return all;
-}
-
-Result<void> write_all(int fd, const std::string &path, image::Bytes bytes)
-{
-    for (size_t at = 0; at < bytes.size();) {
-        const ssize_t n = write(fd, bytes.data() + at, bytes.size() - at);
-        if (n < 0 && errno != EINTR)
-            return Error::from_errno(path, errno);
-        at += n > 0 ? static_cast<size_t>(n) : 0;
-    }
-    return {};
 }
 
 Result<ImageCopy> copy_to(const Fd &out, const std::string &path, const Fd &in,

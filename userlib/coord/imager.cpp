@@ -3,6 +3,7 @@
 
 #include "backend/backend.hpp"
 #include "base/printable.hpp"
+#include "base/write_all.hpp"
 #include "coord/image_copy.hpp"
 
 #include <algorithm>
@@ -32,12 +33,8 @@ constexpr size_t most_notices = 1023;
 void say(const json &what)
 {
     const std::string text = what.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    for (size_t at = 0; at < text.size();) {
-        const ssize_t n = write(report_fd, text.data() + at, text.size() - at);
-        if (n < 0 && errno != EINTR)
-            _exit(1);
-        at += n > 0 ? static_cast<size_t>(n) : 0;
-    }
+    if (!write_all(report_fd, "the daemon", text))
+        _exit(1);
 }
 
 // Names in it may be any bytes, and messages take neither a NUL nor what is not UTF-8.

@@ -2,6 +2,7 @@
 #include "keeper/flusher.hpp"
 
 #include "base/sync.hpp"
+#include "base/write_all.hpp"
 #include "keeper/worker.hpp"
 
 #include <cerrno>
@@ -35,20 +36,6 @@ void keep_to(uint64_t rate, uint64_t bytes, double begun)
     nanosleep(&pause, nullptr);
 }
 
-Result<void> write_all(int fd, const char *bytes, size_t size, const std::string &name)
-{
-    while (size > 0) {
-        const ssize_t put = write(fd, bytes, size);
-        if (put < 0 && errno != EINTR)
-            return Error::from_errno(name, errno);
-        if (put > 0) {
-            bytes += put;
-            size -= static_cast<size_t>(put);
-        }
-    }
-    return {};
-}
-
 } // namespace
 
 Result<void> Flusher::copy(const std::string &name) const
@@ -76,7 +63,8 @@ Result<void> Flusher::copy(const std::string &name) const
                 return Error::from_errno(source, errno);
             if (got < 0)
                 continue;
-            Result<void> put = write_all(out.get(), piece.data(), static_cast<size_t>(got), made);
+            const std::string_view part(piece.data(), static_cast<size_t>(got));
+            Result<void> put = write_all(out.get(), made, part);
             if (!put)
                 return put;
             bytes += static_cast<uint64_t>(got);

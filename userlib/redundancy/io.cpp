@@ -20,15 +20,4 @@ Result<size_t> read_up_to(int fd, const std::string &path, image::MutableBytes b
     return at;
 }
 
-Result<void> write_all(int fd, const std::string &path, image::Bytes bytes)
-{
-    for (size_t at = 0; at < bytes.size();) {
-        const ssize_t n = write(fd, bytes.data() + at, bytes.size() - at);
-        if (n < 0 && errno != EINTR)
-            return Error::from_errno(path, errno);
-        at += n > 0 ? static_cast<size_t>(n) : 0;
-    }
-    return {};
-}
-
 } // namespace cryo::redundancy

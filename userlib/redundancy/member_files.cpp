@@ -2,6 +2,7 @@
 #include "redundancy/member_files.hpp"
 
 #include "base/sync.hpp"
+#include "base/write_all.hpp"
 #include "redundancy/io.hpp"
 
 #include <algorithm>

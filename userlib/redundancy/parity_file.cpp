@@ -2,6 +2,7 @@
 #include "redundancy/parity_file.hpp"
 
 #include "base/sync.hpp"
+#include "base/write_all.hpp"
 #include "image/checksum.hpp"
 #include "image/little_endian.hpp"
 #include "redundancy/io.hpp"

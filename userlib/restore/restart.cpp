@@ -3,6 +3,7 @@
 
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
+#include "base/write_all.hpp"
 #include "look/former_holders.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restore/compare.hpp"
@@ -41,12 +42,9 @@ Result<Fd> memory_file(const char *name, const std::string &bytes)
     Fd file(memfd_create(name, MFD_CLOEXEC));
     if (!file)
         return Error::from_errno("memfd_create", errno);
-    for (size_t at = 0; at < bytes.size();) {
-        const ssize_t n = write(file.get(), bytes.data() + at, bytes.size() - at);
-        if (n < 0)
-            return Error::from_errno(fmt::format("writing {}", name), errno);
-        at += static_cast<size_t>(n);
-    }
+    if (Result<void> written = write_all(file.get(), fmt::format("writing {}", name), bytes);
+        !written)
+        return written.error();
     return file;
 }
 
