@@ -12,10 +12,13 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
+from pathlib import Path
 
 import run_mpi
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system" / "programs"))
+from waiting import wait_until  # noqa: E402
 
 PATIENCE = 120
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
@@ -56,12 +59,17 @@ class OtherFamily(unittest.TestCase):
     def test_snapshot(self):
         for family, program in OPTIONS.job.items():
             other = other_than(family)
-            with open(os.path.join(self.top, f"output.{family}"), "w+b") as output:
+            said = Path(self.top, f"output.{family}")
+            with said.open("wb") as output:
                 job = subprocess.Popen( # pylint: disable=consider-using-with
-                    [f"{OPTIONS.bin}/cr_run", OPTIONS.launcher[family], "-n", "2", program, "1000000"],
-                    env=self.settings(family), stdin=subprocess.DEVNULL, stdout=output,
+                    [f"{OPTIONS.bin}/cr_run", OPTIONS.launcher[family], "-n", "2", program, "1000000",
+                     "begun"], env=self.settings(family), stdin=subprocess.DEVNULL, stdout=output,
                     stderr=output, cwd=self.top, start_new_session=True)
             self.addCleanup(job.kill)
+            wait_until("the job's first line, or its end",
+                       lambda job=job, said=said: "begun" in said.read_text(encoding="utf-8").split()
+                       or job.poll() is not None, PATIENCE)
+            self.assertIsNone(job.poll(), said.read_text(encoding="utf-8"))
             reference = self.save(job, family)
             job.wait(PATIENCE)
             done = self.run_it(f"{OPTIONS.bin}/ompi-restart", "--where", self.top, "--mpirun",
@@ -72,16 +80,11 @@ class OtherFamily(unittest.TestCase):
                           "--mpirun ", done.stdout + done.stderr)
 
     def save(self, job, family):
-        """Ends the job, too. It may not have begun yet."""
-        end = time.monotonic() + PATIENCE
-        while True:
-            done = self.run_it(f"{OPTIONS.bin}/ompi-checkpoint", "--term", "--where", self.top, job.pid,
-                               family=family)
-            if done.returncode == 0:
-                return re.search(r"^Snapshot Ref\.: +\d+ (\S+)$", done.stdout, re.MULTILINE)[1]
-            if time.monotonic() > end or job.poll() is not None:
-                self.fail(done.stdout + done.stderr)
-            time.sleep(0.05)
+        """Ends the job, too."""
+        done = self.run_it(f"{OPTIONS.bin}/ompi-checkpoint", "--term", "--where", self.top, job.pid,
+                           family=family)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return re.search(r"^Snapshot Ref\.: +\d+ (\S+)$", done.stdout, re.MULTILINE)[1]
 
 
 def main():

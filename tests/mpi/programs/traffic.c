@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of blocking and non-blocking messages with collectives in between, for as many rounds as
- * the first argument says. Prints a checksum of what each rank received. */
+ * the first argument says. Prints a checksum of what each rank received; and the second argument,
+ * if there is one, after the first round, when all ranks are at work. */
 #include "check.h"
 
 #include <string.h>
@@ -95,6 +96,10 @@ int main(int argc, char **argv)
             in_flight(round);
         OK(MPI_Allreduce(&sum, &all, 1, MPI_UNSIGNED_LONG_LONG, MPI_BXOR, MPI_COMM_WORLD));
         sum = mix(sum, &all, sizeof(all));
+        if (round == 0 && rank == 0 && argc > 2) {
+            puts(argv[2]);
+            fflush(stdout);
+        }
     }
     wait_to_end();
     printf("%d: %016llx\n", rank, sum);
