@@ -9,14 +9,14 @@ CRYO_PACKAGES_BUILD=(
     libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev
     libzstd-dev liblz4-dev libxxhash-dev liburing-dev libnl-3-dev libnl-genl-3-dev
     libssl-dev libisal-dev libgtest-dev libgmock-dev libbenchmark-dev
-    mandoc bash-completion python3 procps
+    mandoc bash-completion python3 libpython3-dev procps
 )
 
 # To run MPI jobs, which quickstart shows.
 CRYO_PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
 
 # Debian packages, which parts for MPI belong to, and a clean system to install them into.
-CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms lintian libopenmpi-dev libmpich-dev mmdebstrap)
+CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms dh-python lintian libopenmpi-dev libmpich-dev mmdebstrap)
 
 # The virtual machines, the kernels built for them, KUnit.
 CRYO_PACKAGES_VM=(

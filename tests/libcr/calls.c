@@ -97,6 +97,7 @@ static void outside_callbacks(void)
     FAILS(cr_forward_checkpoint(CR_SCOPE_PROC, 0), CR_ENOTCB);
     CHECK(cr_get_checkpoint_info() == NULL);
     CHECK(cr_get_restart_info() == NULL);
+    CHECK(cr_restarts() == 0);
 }
 
 static void callbacks(void)

@@ -206,7 +206,7 @@ static int after_image(const struct callback *cb, int rc)
     if (is(cb, "rinfo") && rc > 0) {
         const struct cr_restart_info *info = cr_get_restart_info();
         say(cb->name, info->src);
-        say(cb->name, info->requester == getppid() ? "requester" : "?");
+        say(cb->name, info->requester == getppid() && cr_restarts() == 1 ? "requester" : "?");
     }
     if (is(cb, "looks") && rc == 0)
         say(cb->name, access(cr_get_checkpoint_info()->dest, F_OK) == 0 ? "image" : "no image");

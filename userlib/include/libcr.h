@@ -264,6 +264,12 @@ const struct cr_checkpoint_info *cr_get_checkpoint_info(void);
 const struct cr_restart_info *cr_get_restart_info(void);
 
 /*
+ * How often this process has been restored from an image; 0: never. A child made by fork begins
+ * with its parent's number. Signal-safe, and without cr_init(). (Not of BLCR.)
+ */
+int cr_restarts(void);
+
+/*
  * Called by a callback before cr_checkpoint(): adds further processes to this checkpoint, so
  * that they are saved at the same moment, into the same image. A target of 0 is the caller, or its
  * process group or session. A process that is in the checkpoint already is not added twice. The

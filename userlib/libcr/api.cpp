@@ -87,6 +87,11 @@ const struct cr_restart_info *cr_get_restart_info(void)
     return agent().restart_info();
 }
 
+int cr_restarts(void)
+{
+    return static_cast<int>(agent().restarts());
+}
+
 int cr_forward_checkpoint(cr_scope_t scope, pid_t target)
 {
     return edge(agent().forward(scope, target));

@@ -81,10 +81,12 @@ class Installed(unittest.TestCase):
                 patterns += [line.split()[0] for line in file if not line.startswith("#")]
         self.assertGreater(len(patterns), 20)
         libdir = os.path.join("usr", cache_value("CMAKE_INSTALL_LIBDIR"))
+        modules = os.path.join("usr", cache_value("CRYO_PYTHON_DIR"))
         for path in self.files():
             path = os.path.join("usr", os.path.relpath(path, self.prefix))
             # Debian's libraries are below its name of the machine, here or not.
-            names = {path, re.sub(rf"^{libdir}/", "usr/lib/x86_64-linux-gnu/", path)}
+            names = {path, re.sub(rf"^{libdir}/", "usr/lib/x86_64-linux-gnu/", path),
+                     re.sub(rf"^{modules}/", "usr/lib/python3/dist-packages/", path)}
             self.assertTrue(any(fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(name, pattern + "/*")
                                 for name in names for pattern in patterns), path)
 
@@ -94,9 +96,10 @@ class Installed(unittest.TestCase):
         places = {"bindir": "usr/bin", "libdir": libdir, "datadir": "usr/share",
                   "mandir": "usr/share/man", "docdir": "usr/share/doc", "includedir": "usr/include",
                   "unitdir": "usr/lib/systemd/system", "sysusersdir": "usr/lib/sysusers.d",
-                  "udevrulesdir": "usr/lib/udev/rules.d"}
+                  "udevrulesdir": "usr/lib/udev/rules.d",
+                  "python3_sitearch": os.path.join("usr", cache_value("CRYO_PYTHON_DIR"))}
         with open(os.path.join(TOP, "packaging", "rpm", "cryo.spec"), encoding="utf-8") as file:
-            said = re.findall(r"^(?:%doc |rm (?:-r )?%\{buildroot\})?%\{_(\w+)\}(/\S*)$", file.read(),
+            said = re.findall(r"^(?:%doc |rm (?:-r )?%\{buildroot\})?%\{_?(\w+)\}(/\S*)$", file.read(),
                               re.MULTILINE)
         patterns = [places[place] + rest for place, rest in said]
         self.assertGreater(len(patterns), 25)
@@ -274,6 +277,14 @@ class Installed(unittest.TestCase):
         run("cmake", "--build", build)
         for program in ("consumer_c", "consumer_cpp"):
             self.assert_speaks(os.path.join(build, program))
+
+
+    def test_python_module(self):
+        """Finds the library where it was moved to."""
+        modules = os.path.join(self.prefix, cache_value("CRYO_PYTHON_DIR"))
+        told = run("/usr/bin/python3", "-B", "-c", "import cryo; print(cryo.__version__, cryo.restarts())",
+                   PYTHONPATH=modules)
+        self.assertEqual(f"{self.version} 0\n", told)
 
 
 class Staged(unittest.TestCase):

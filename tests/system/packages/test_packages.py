@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(TOP, "scripts"))
 from vmlib import clean  # noqa: E402 (needs the path above)
 
 SUITE = "bookworm"
-NAMES = ["cryo", "cryo-dkms", "cryo-mpi", "libcr-dev"]
+NAMES = ["cryo", "cryo-dkms", "cryo-mpi", "libcr-dev", "python3-cryo"]
 USER = "1000:1000"
 LIBDIR = "usr/lib/x86_64-linux-gnu"
 HEADERS = "linux-headers-cloud-amd64"
@@ -89,6 +89,7 @@ class Contents(unittest.TestCase):
                            ("cryo-mpi", f"{LIBDIR}/cryo/libcryo_openmpi.so"),
                            ("cryo-mpi", f"{LIBDIR}/cryo/libcryo_mpich.so"),
                            ("cryo-mpi", f"{LIBDIR}/cryo/openmpi/mca_hook_cryo.so"),
+                           ("python3-cryo", "usr/lib/python3/dist-packages/cryo/_cryo.abi3.so"),
                            ("cryo-dkms", "usr/lib/udev/rules.d/60-cryo.rules"),
                            ("cryo-dkms", "usr/lib/sysusers.d/cryo.conf")):
             self.assertIn(path, files_of(name))
@@ -110,7 +111,7 @@ class Used(unittest.TestCase):
         cls.system.offer([DEBS[name] for name in NAMES if name != "cryo-dkms"], more)
         cls.system.run(["apt-get", "install", "cryo"])
         cls.alone = cls.system.run(["cr_run", "--version"])
-        cls.system.run(["apt-get", "install", "libcr-dev", "cryo-mpi", *more])
+        cls.system.run(["apt-get", "install", "libcr-dev", "cryo-mpi", "python3-cryo", *more])
         cls.work = os.path.join(cls.system.root, "packages", "tried")
         os.mkdir(cls.work)
         os.chmod(cls.work, 0o777)
@@ -133,7 +134,7 @@ class Used(unittest.TestCase):
                 self.assertIn(self.version(), self.system.run(["/" + path, "--version"]), path)
 
     def test_files_are_as_packed(self):
-        for name in "cryo", "libcr-dev", "cryo-mpi":
+        for name in "cryo", "libcr-dev", "cryo-mpi", "python3-cryo":
             self.assertEqual(self.system.run(["dpkg", "--verify", name]), "")
 
     def test_libraries_find_what_they_need(self):
@@ -161,6 +162,10 @@ class Used(unittest.TestCase):
             run("cmake", "--build", place)
             needed = run("readelf", "-d", os.path.join(place, "consumer_c"))
             self.assertIn("[libcr.so.0]", needed)
+
+    def test_python_module(self):
+        told = self.system.run(["python3", "-c", "import cryo; print(cryo.__version__, cryo.available())"], USER)
+        self.assertEqual(f"{self.version()} True\n", told)
 
     def test_save_and_restore(self):
         """As a user whom the system does not know, by what needs no module."""
