@@ -79,6 +79,18 @@ Result<void> map_segment(Intrusion &inside, const AgentLibrary::Segment &segment
     return mapped ? Result<void>() : Result<void>(mapped.error());
 }
 
+// By a command that was killed while it mapped the library.
+void close_left_open(Intrusion &inside, const AgentLibrary &library)
+{
+    const Proc proc(inside.pid());
+    const Result<std::vector<int>> all = proc.numbers("fd");
+    for (const int fd : all ? *all : std::vector<int>()) {
+        const Result<std::string> link = proc.link(fmt::format("fd/{}", fd));
+        if (link && *link == library.path && check_file(inside, library, static_cast<uint64_t>(fd)))
+            (void)inside.call(SYS_close, fd);
+    }
+}
+
 Result<void> map_segments(Intrusion &inside, const AgentLibrary &library, RemoteAddress base)
 {
     Result<uint64_t> fd =
@@ -87,9 +99,10 @@ Result<void> map_segments(Intrusion &inside, const AgentLibrary &library, Remote
     if (!fd)
         return fd.error();
     Result<void> done = check_file(inside, library, *fd);
-    for (const AgentLibrary::Segment &segment : library.segments) {
+    // The first one, by which the library is found again, comes last: it is complete then.
+    for (auto segment = library.segments.rbegin(); segment != library.segments.rend(); ++segment) {
         if (done)
-            done = map_segment(inside, segment, base, *fd);
+            done = map_segment(inside, *segment, base, *fd);
     }
     const Result<int64_t> closed = inside.call(SYS_close, *fd);
     return done && !closed ? Result<void>(closed.error()) : done;
@@ -99,6 +112,7 @@ Result<void> map_segments(Intrusion &inside, const AgentLibrary &library, Remote
 
 Result<RemoteAddress> map_library(Intrusion &inside, const AgentLibrary &library)
 {
+    close_left_open(inside, library);
     const Result<uint64_t> room =
         must(inside, "there is no memory for Cryo's agent", SYS_mmap, 0, library.span, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~uint64_t{0}, 0);
