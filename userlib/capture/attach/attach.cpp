@@ -28,7 +28,7 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t time_for_each_ns = 10'000'000'000;
+constexpr uint64_t time_for_each_ns = 30'000'000'000;
 
 class SignalsBlocked
 {

@@ -2,7 +2,7 @@
 #include "capture/attach/seized_thread.hpp"
 
 #include "base/clock.hpp"
-#include "look/proc.hpp"
+#include "look/members.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -42,7 +42,7 @@ void pause_shortly()
 Error may_not_trace(pid_t pid, int error)
 {
     const std::string who = fmt::format("process {}: Cryo may not enter it", pid);
-    if (error == ESRCH)
+    if (error == ESRCH || has_ended(pid)) // of one that ends, the kernel says EPERM
         return {ESRCH, fmt::format("no process {}", pid)};
     if (error != EPERM)
         return Error::from_errno(who, error);
