@@ -4,12 +4,15 @@
 #include "backend/criu.hpp"
 #include "backend/criu_hook.hpp"
 #include "base/owner_teller.hpp"
+#include "capture/attach/attach.hpp"
 #include "cli/command.hpp"
 #include "cli/handle.hpp"
+#include "cli/place.hpp"
 #include "cli/requester.hpp"
 #include "cli/text.hpp"
 #include "enter.hpp"
 #include "options.hpp"
+#include "protocol/attached.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -48,6 +51,13 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
         return good.error();
     cryo::capture::CheckpointOptions &capture = options.capture;
     capture.phase = options.talk.phases();
+    if (options.attach) {
+        const std::string library = cryo::cli::library(cryo::agent::attached_library);
+        if (cryo::Result<void> there =
+                cryo::capture::attach(options.id, capture, library, options.talk.remarks());
+            !there)
+            return there.error();
+    }
     capture.early_look = true;
     capture.may_join = !options.rehearse;
     capture.progress = options.talk.progress(capture.file);
@@ -66,11 +76,13 @@ cryo::Result<cryo::capture::Outcome> run(Options &options)
 
 // If Cryo has no agent in the program, because it does not run
 // under cr_run or is static, another backend may save it.
-cryo::Error with_offer(const cryo::Error &error, const std::string &backend)
+cryo::Error with_offer(const cryo::Error &error, const std::string &backend, bool attached)
 {
     const bool closed = error.reason() == cryo::Reason::not_enterable;
     if ((!closed && error.reason() != cryo::Reason::no_agent) || backend == "criu")
         return error;
+    if (!closed && !attached)
+        return error.with_more("; --attach lets Cryo enter it while it runs");
     if (cryo::backend::criu_would_work())
         return error.with_more("; --backend=criu can save it");
     return closed
@@ -135,6 +147,7 @@ static int run(int argc, char **argv)
     cryo::cli::add_examples(
         app, {{"cr_checkpoint 412", "saves process 412 into context.412; it goes on"},
               {"cr_checkpoint --term -f image 412", "saves it into the file image, then ends it"},
+              {"cr_checkpoint --attach 412", "saves it although it was not started under cr_run"},
               {"cr_checkpoint --delta -f image 412", "saves what has changed since the last one"}});
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
@@ -168,7 +181,7 @@ static int run(int argc, char **argv)
     const cryo::Result<cryo::capture::Outcome> done = run(options);
     alarm(0);
     if (!done)
-        return options.talk.fail(with_offer(done.error(), options.common.backend));
+        return options.talk.fail(with_offer(done.error(), options.common.backend, options.attach));
     cryo::cli::tell_requester(0, 0);
     options.talk.notices(done->notices);
     tell(options, *done);

@@ -159,6 +159,9 @@ void add_options(CLI::App &app, Options &options)
         ->each([&options](const std::string &text) {
             options.capture.callbacks_wait = text == "false";
         });
+    app.add_flag("--attach", options.attach,
+                 "Save also what was not started under cr_run: first put Cryo's agent into each "
+                 "such program, as a debugger would, while it runs");
     app.add_flag("--rehearse", options.rehearse,
                  "Test the image before it gets its name: restore it beside the program, in "
                  "namespaces of its own, and compare. If they differ, the image is discarded, and "
@@ -235,6 +238,9 @@ cryo::Result<void> complete_rehearsal(Options &options)
 cryo::Result<void> complete(Options &options)
 {
     cryo::capture::CheckpointOptions &capture = options.capture;
+    if (options.attach && (options.common.backend == "criu" || options.common.backend == "self"))
+        return cryo::Error(EINVAL, fmt::format("--attach: the backend {} has no use for an agent",
+                                               options.common.backend));
     capture.snapshot = snapshot_of(options.snapshot);
     capture.sync = !options.nosync;
     capture.directory = !options.directory.empty();

@@ -30,6 +30,7 @@ struct Options {
     int fd = -1;
     bool nosync = false;
     bool rehearse = false;
+    bool attach = false;
     bool may_write_into = false; // --clobber: a FIFO or a device is no reason to refuse
     std::string backup;
     std::string snapshot = "auto";

@@ -11,7 +11,11 @@
 
 namespace cryo::agent {
 
+#ifdef CRYO_ATTACHED
+constinit Client *this_client = nullptr;
+#else
 [[gnu::tls_model("initial-exec")]] __thread Client *this_client;
+#endif
 
 namespace {
 

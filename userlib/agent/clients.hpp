@@ -53,7 +53,11 @@ struct alignas(64) Client {
 
 // The calling thread's record, or null. Initial-exec: a plain load relative to the thread's base,
 // without a call or an allocation.
+#ifdef CRYO_ATTACHED
+extern Client *this_client; // always null: nobody can reach an attached agent's cr_init()
+#else
 extern __thread Client *this_client [[gnu::tls_model("initial-exec")]];
+#endif
 // While there is a lodger: whether this thread currently runs with its thread-local storage.
 bool has_lodgers_storage();
 

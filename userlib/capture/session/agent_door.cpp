@@ -5,6 +5,7 @@
 #include "base/clock.hpp"
 #include "capture/session/deafness.hpp"
 #include "capture/session/enterable.hpp"
+#include "capture/session/open_door.hpp"
 #include "capture/session/patience.hpp"
 #include "libcr.h"
 #include "protocol/agent.hpp"
@@ -205,6 +206,13 @@ Result<void> check_knocking(const std::string &door, pid_t pid)
 }
 
 } // namespace
+
+bool has_open_door(const Proc &proc)
+{
+    const Result<std::string> status = proc.read("status");
+    const Result<std::string> door = find_door(proc, status ? inner_pid(*status) : 0);
+    return door && !door->empty();
+}
 
 int AgentDoor::signal_of(const Proc &proc)
 {

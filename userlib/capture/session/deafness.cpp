@@ -62,7 +62,8 @@ bool Deafness::has_no_callbacks() const
 {
     const Result<std::string> maps = proc_.read("maps");
     const auto has = [&](std::string_view name) { return maps->find(name) != std::string::npos; };
-    return maps && has("/libcr_run.so") && !has("/libcr.so") && !has("/libcryo_");
+    return maps && (has("/libcr_run.so") || has("/cryo_attached.so")) && !has("/libcr.so") &&
+           !has("/libcryo_");
 }
 
 Deafness::Reason Deafness::reason_now(Threads &threads) const

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/attach/instructions.hpp"
+
+#include "capture/attach/remote_memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fmt/format.h>
+#include <string>
+
+namespace cryo::capture {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::string_view call_and_return = "\x0f\x05\xc3"sv;
+constexpr std::string_view wide_sigreturn = "\x48\xc7\xc0\x0f\x00\x00\x00\x0f\x05"sv;
+constexpr std::string_view short_sigreturn = "\xb8\x0f\x00\x00\x00\x0f\x05"sv;
+
+constexpr size_t piece_size = 1 << 20;
+
+void note(RemoteAddress &to, std::string_view code, std::string_view wanted, RemoteAddress start)
+{
+    const size_t at = code.find(wanted);
+    if (to == RemoteAddress() && at != std::string_view::npos)
+        to = start + at;
+}
+
+} // namespace
+
+Result<Instructions> find_instructions(const Proc &proc)
+{
+    const Result<std::string> maps = proc.read("maps");
+    if (!maps)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    Instructions found;
+    std::string piece;
+    std::string_view rest = *maps;
+    while (!rest.empty()) {
+        std::string_view line = take_line(rest);
+        const uint64_t start = take_number(line, 16);
+        line.remove_prefix(std::min<size_t>(1, line.size()));
+        const uint64_t end = take_number(line, 16);
+        const std::string_view rights = take_word(line);
+        if (rights != "r-xp" || line.find("[vsyscall]") != std::string_view::npos)
+            continue;
+        // What stretches over the border of two pieces is passed over: there are many.
+        for (uint64_t at = start; at < end; at += piece_size) {
+            piece.resize(std::min<uint64_t>(piece_size, end - at));
+            if (!read_memory(proc.pid(), RemoteAddress(at), piece.data(), piece.size()))
+                break;
+            note(found.call, piece, call_and_return, RemoteAddress(at));
+            note(found.sigreturn, piece, wide_sigreturn, RemoteAddress(at));
+            note(found.sigreturn, piece, short_sigreturn, RemoteAddress(at));
+            if (found.call != RemoteAddress() && found.sigreturn != RemoteAddress())
+                return found;
+        }
+    }
+    return Error(ENOTSUP,
+                 fmt::format("process {}: its code has no instructions by which Cryo could "
+                             "enter it: start it under cr_run",
+                             proc.pid()));
+}
+
+} // namespace cryo::capture

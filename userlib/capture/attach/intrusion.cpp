@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/attach/intrusion.hpp"
+
+#include "base/clock.hpp"
+#include "capture/attach/remote_memory.hpp"
+
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <elf.h>
+#include <fmt/format.h>
+#include <linux/rseq.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <utility>
+
+namespace cryo::capture {
+
+namespace {
+
+constexpr uint64_t bit(int signal)
+{
+    return uint64_t{1} << (signal - 1);
+}
+
+// A fault of our code must not find its signal blocked: the kernel would reset the action of it.
+constexpr uint64_t meanwhile =
+    ~(bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGFPE) | bit(SIGTRAP) | bit(SIGSYS));
+
+bool is_fault(int signal)
+{
+    return (meanwhile & bit(signal)) == 0;
+}
+
+constexpr unsigned long long user_code = 0x33; // the selector of 64-bit code
+constexpr unsigned long long plain_flags = 0x202;
+
+// In a sequence that the kernel restarts when the thread is interrupted (rseq): our code in between
+// would hide from the kernel that it was.
+bool in_sequence(pid_t pid, const __ptrace_rseq_configuration &rseq)
+{
+    uint64_t sequence = 0;
+    return rseq.rseq_abi_pointer != 0 &&
+           read_memory(pid, RemoteAddress(rseq.rseq_abi_pointer + offsetof(struct rseq, rseq_cs)),
+                       &sequence, sizeof(sequence)) &&
+           sequence != 0;
+}
+
+bool has_shadow_stack(pid_t tid)
+{
+    constexpr int shadow_stack = 0x204; // NT_X86_SHSTK
+    uint64_t pointer = 0;
+    iovec part = {&pointer, sizeof(pointer)};
+    return ptrace(PTRACE_GETREGSET, tid, shadow_stack, &part) == 0 && pointer != 0;
+}
+
+bool passes_its_calls(pid_t tid)
+{
+    constexpr int dispatch = 0x4211; // PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+    struct {
+        uint64_t mode, selector, offset, length;
+    } found = {};
+    return ptrace(static_cast<__ptrace_request>(dispatch), tid,
+                  reinterpret_cast<void *>(sizeof(found)), &found) == 0 &&
+           found.mode != 0;
+}
+
+} // namespace
+
+Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t deadline_ns)
+{
+    if (path.size() > WayBack::longest_path)
+        return Error(ENAMETOOLONG, path);
+    constexpr int tries = 100; // sequences are a few instructions long
+    for (int i = 0; i < tries; i++) {
+        Result<SeizedThread> thread = SeizedThread::seize(pid, pid, deadline_ns);
+        if (!thread)
+            return thread.error();
+        __ptrace_rseq_configuration rseq = {};
+        ptrace(PTRACE_GET_RSEQ_CONFIGURATION, pid, sizeof(rseq), &rseq);
+        if (in_sequence(pid, rseq))
+            continue; // lets go of it
+        Result<Instructions> instructions = find_instructions(Proc(pid));
+        if (!instructions)
+            return instructions.error();
+        Intrusion made(std::move(*thread), *instructions);
+        made.rseq_ = rseq;
+        if (Result<void> seen = made.look(path); !seen)
+            return seen.error();
+        return made;
+    }
+    return Error(EBUSY, fmt::format("process {}: its first thread is in a restartable sequence "
+                                    "whenever it is looked at; try again",
+                                    pid));
+}
+
+Result<void> Intrusion::look(const std::string &path)
+{
+    Result<user_regs_struct> registers = thread_.registers();
+    Result<std::vector<char>> state = thread_.vector_state();
+    Result<uint64_t> mask = thread_.mask();
+    if (!registers || !state || !mask)
+        return !registers ? registers.error() : !state ? state.error() : mask.error();
+    const auto refused = [this](const char *why) {
+        return Error(ENOTSUP, fmt::format("process {} {}: Cryo cannot enter it while it runs; "
+                                          "start it under cr_run",
+                                          pid(), why));
+    };
+    if (registers->cs != user_code)
+        return refused("runs 32-bit code");
+    if (has_shadow_stack(thread_.tid()))
+        return refused("has a shadow stack");
+    if (passes_its_calls(thread_.tid()))
+        return Error(ENOTSUP, fmt::format("process {} has its system calls passed to itself "
+                                          "(PR_SET_SYSCALL_USER_DISPATCH): it cannot be saved",
+                                          pid()));
+    before_ = *registers;
+    vector_state_ = std::move(*state);
+    mask_ = *mask;
+    way_ = WayBack::make(before_, vector_state_, mask_, instructions_.sigreturn, path);
+    if (!write_memory(pid(), way_.at, way_.bytes.data(), way_.bytes.size()))
+        return Error(EAGAIN, fmt::format("process {}: the stack of its first thread has no room "
+                                         "at this moment; try again",
+                                         pid()));
+    return {};
+}
+
+Intrusion::~Intrusion()
+{
+    if (is_inside_)
+        (void)finish(0);
+}
+
+void Intrusion::describe_rseq(agent::AttachOrder &order) const
+{
+    order.rseq_size = rseq_.rseq_abi_pointer != 0 ? rseq_.rseq_abi_size : 0;
+    order.rseq_offset = static_cast<int64_t>(rseq_.rseq_abi_pointer - before_.fs_base);
+}
+
+user_regs_struct Intrusion::foreign_registers() const
+{
+    user_regs_struct registers = before_;
+    registers.orig_rax = ~0ULL; // no system call is to be restarted
+    registers.rsp = way_.stack().number();
+    registers.eflags = plain_flags;
+    return registers;
+}
+
+// The order of the two matters: a thread that is left in between finds its way back, and takes
+// signals as before.
+Result<void> Intrusion::start(const user_regs_struct &registers)
+{
+    if (Result<void> set = thread_.set_registers(registers); !set)
+        return set;
+    const bool first = !std::exchange(is_inside_, true);
+    return first ? thread_.set_mask(meanwhile) : Result<void>();
+}
+
+// Signals that cannot be blocked are the program's, if our code has not faulted.
+Result<void> Intrusion::next_call()
+{
+    for (int signal = 0;;) {
+        thread_.go(PTRACE_SYSCALL, signal);
+        Result<SeizedThread::Stop> stop = thread_.await();
+        if (!stop)
+            return stop.error();
+        if (stop->kind == SeizedThread::Kind::call)
+            return {};
+        signal = stop->signal;
+        siginfo_t info = {};
+        if (is_fault(signal) && ptrace(PTRACE_GETSIGINFO, thread_.tid(), nullptr, &info) == 0 &&
+            info.si_code > 0)
+            return Error(EFAULT, fmt::format("process {}: Cryo's code failed in it (signal {}); "
+                                             "the program goes on without",
+                                             pid(), signal));
+    }
+}
+
+Result<int64_t> Intrusion::call6(long number, const std::array<uint64_t, 6> &args)
+{
+    user_regs_struct registers = foreign_registers();
+    registers.rip = instructions_.call.number();
+    registers.rax = static_cast<unsigned long long>(number);
+    registers.rdi = args[0];
+    registers.rsi = args[1];
+    registers.rdx = args[2];
+    registers.r10 = args[3];
+    registers.r8 = args[4];
+    registers.r9 = args[5];
+    if (Result<void> started = start(registers); !started)
+        return started.error();
+    for (int stops = 0; stops < 2; stops++) { // at the beginning of the call, and at its end
+        if (Result<void> there = next_call(); !there)
+            return there.error();
+    }
+    const Result<user_regs_struct> after = thread_.registers();
+    if (!after)
+        return after.error();
+    return static_cast<int64_t>(after->rax);
+}
+
+Result<agent::AttachOrder> Intrusion::run(RemoteAddress entry, const agent::AttachOrder &order)
+{
+    const auto not_there = [this] {
+        return Error(EFAULT, fmt::format("process {}: its memory has changed under Cryo", pid()));
+    };
+    if (!write_memory(pid(), way_.order(), &order, sizeof(order)))
+        return not_there();
+    user_regs_struct registers = foreign_registers();
+    registers.rip = entry.number();
+    registers.rdi = way_.order().number();
+    if (Result<void> started = start(registers); !started)
+        return started.error();
+    for (;;) {
+        if (Result<void> there = next_call(); !there)
+            return there.error();
+        const Result<user_regs_struct> now = thread_.registers();
+        if (!now)
+            return now.error();
+        if (now->orig_rax == SYS_rt_sigreturn && now->rsp == way_.context().number())
+            break;
+    }
+    agent::AttachOrder answer;
+    if (!read_memory(pid(), way_.order(), &answer, sizeof(answer)))
+        return not_there();
+    return answer;
+}
+
+bool Intrusion::signal_waits(uint64_t mask) const
+{
+    const Result<std::string> status =
+        Proc(pid()).read(fmt::format("task/{}/status", thread_.tid()));
+    std::string_view own = status ? field(*status, "SigPnd") : std::string_view();
+    std::string_view shared = status ? field(*status, "ShdPnd") : std::string_view();
+    std::string_view caught = status ? field(*status, "SigCgt") : std::string_view();
+    return ((take_number(own, 16) | take_number(shared, 16)) & take_number(caught, 16) & ~mask) !=
+           0;
+}
+
+Result<void> Intrusion::finish(int unblocked)
+{
+    if (!std::exchange(is_inside_, false))
+        return {};
+    // The call at whose beginning the thread may stand, rt_sigreturn or another, is not made.
+    Result<user_regs_struct> now = thread_.registers();
+    if (!now)
+        return now.error();
+    now->orig_rax = ~0ULL;
+    if (Result<void> set = thread_.set_registers(*now); !set)
+        return set;
+    if (Result<void> rests = thread_.come_to_rest(); !rests)
+        return rests;
+    const uint64_t mask = mask_ & ~(unblocked != 0 ? bit(unblocked) : 0);
+    user_regs_struct registers = before_;
+    hide_interruption(registers, signal_waits(mask));
+    Result<void> done = thread_.set_registers(registers);
+    if (done)
+        done = thread_.set_vector_state(vector_state_);
+    if (done)
+        done = thread_.set_mask(mask);
+    thread_.let_go();
+    return done;
+}
+
+} // namespace cryo::capture

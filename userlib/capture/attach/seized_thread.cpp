@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/attach/seized_thread.hpp"
+
+#include "base/clock.hpp"
+#include "look/members.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <elf.h>
+#include <fmt/format.h>
+#include <fstream>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <utility>
+
+namespace cryo::capture {
+
+namespace {
+
+constexpr size_t most_vector_state = 64 << 10;
+
+int yama_scope()
+{
+    int scope = 0;
+    std::ifstream("/proc/sys/kernel/yama/ptrace_scope") >> scope;
+    return scope;
+}
+
+// Waiting has no time limit of its own, and no signal may come for it here.
+void pause_shortly()
+{
+    constexpr timespec pause = {0, 200'000};
+    nanosleep(&pause, nullptr);
+}
+
+} // namespace
+
+Error may_not_trace(pid_t pid, int error)
+{
+    const std::string who = fmt::format("process {}: Cryo may not enter it", pid);
+    if (error == ESRCH || has_ended(pid)) // of one that ends, the kernel says EPERM
+        return {ESRCH, fmt::format("no process {}", pid)};
+    if (error != EPERM)
+        return Error::from_errno(who, error);
+    const int scope = yama_scope();
+    if (scope == 3)
+        return {EPERM, who + ": this system lets nobody trace processes (kernel.yama.ptrace_scope "
+                             "is 3, until it is booted anew); start the program under cr_run"};
+    if (scope == 2 && geteuid() != 0)
+        return {EPERM, who + ": this system lets only root trace processes "
+                             "(kernel.yama.ptrace_scope is 2); let root save it, or start the "
+                             "program under cr_run"};
+    if (scope == 1 && geteuid() != 0)
+        return {EPERM, who +
+                           ": this system lets a user trace only children of the tracer "
+                           "(kernel.yama.ptrace_scope is 1); let root save it, set it to 0 (sysctl "
+                           "kernel.yama.ptrace_scope=0), or start the program under cr_run"};
+    return {EPERM, who + ": it is not dumpable (prctl, a program that its user may not read), has "
+                         "capabilities that this command lacks, or the system restricts ptrace "
+                         "(a container's filter); let root save it, or start it under cr_run"};
+}
+
+SeizedThread::SeizedThread(SeizedThread &&other) noexcept
+    : pid_(other.pid_), tid_(std::exchange(other.tid_, 0)), deadline_ns_(other.deadline_ns_),
+      stands_(std::exchange(other.stands_, false)), signal_(other.signal_)
+{}
+
+SeizedThread::~SeizedThread()
+{
+    let_go();
+}
+
+// One that does not stand cannot be let go: the end of this process does it.
+void SeizedThread::let_go()
+{
+    if (tid_ != 0 && stands_)
+        ptrace(PTRACE_DETACH, tid_, nullptr, reinterpret_cast<void *>(signal_));
+    tid_ = 0;
+}
+
+Error SeizedThread::failed(const char *what) const
+{
+    if (errno == ESRCH)
+        return {ESRCH, fmt::format("process {} ended, or executed another program, while Cryo "
+                                   "entered it",
+                                   pid_)};
+    return Error::from_errno(fmt::format("process {}: {}", pid_, what), errno);
+}
+
+Result<SeizedThread> SeizedThread::seize(pid_t pid, pid_t tid, uint64_t deadline_ns)
+{
+    SeizedThread thread(pid, tid, deadline_ns);
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) != 0) {
+        const int error = errno;
+        thread.tid_ = 0;
+        return may_not_trace(pid, error);
+    }
+    if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0)
+        return thread.failed("it cannot be stopped");
+    for (;;) {
+        Result<Stop> stop = thread.await();
+        if (!stop)
+            return stop.error();
+        if (stop->kind == Kind::event)
+            return thread;
+        thread.go(PTRACE_CONT, stop->signal);
+    }
+}
+
+void SeizedThread::go(int request, int signal)
+{
+    stands_ = ptrace(static_cast<__ptrace_request>(request), tid_, nullptr,
+                     reinterpret_cast<void *>(static_cast<long>(signal))) != 0;
+    signal_ = 0;
+}
+
+Result<SeizedThread::Stop> SeizedThread::await()
+{
+    int status = 0;
+    for (;;) {
+        const pid_t got = waitpid(tid_, &status, __WALL | WNOHANG);
+        if (got == tid_)
+            break;
+        if (got < 0 && errno != EINTR) {
+            errno = ESRCH;
+            return failed("");
+        }
+        if (now_ns() > deadline_ns_)
+            return Error(EBUSY,
+                         fmt::format("process {}: thread {} has not stopped for Cryo: it waits in "
+                                     "the kernel (for a disk, a file server, a child made by "
+                                     "vfork); try again when that is over",
+                                     pid_, tid_));
+        pause_shortly();
+    }
+    if (!WIFSTOPPED(status)) {
+        tid_ = 0;
+        errno = ESRCH;
+        return failed("");
+    }
+    stands_ = true;
+    signal_ = 0;
+    if (status >> 16 == PTRACE_EVENT_STOP)
+        return Stop{Kind::event, 0};
+    if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+        return Stop{Kind::call, 0};
+    signal_ = WSTOPSIG(status);
+    return Stop{Kind::signal, signal_};
+}
+
+Result<void> SeizedThread::come_to_rest()
+{
+    if (ptrace(PTRACE_INTERRUPT, tid_, nullptr, nullptr) != 0)
+        return failed("it cannot be stopped");
+    for (int signal = 0;;) {
+        go(PTRACE_CONT, signal);
+        Result<Stop> stop = await();
+        if (!stop)
+            return stop.error();
+        if (stop->kind == Kind::event)
+            return {};
+        signal = stop->signal;
+    }
+}
+
+Result<user_regs_struct> SeizedThread::registers() const
+{
+    user_regs_struct registers;
+    if (ptrace(PTRACE_GETREGS, tid_, nullptr, &registers) != 0)
+        return failed("its registers");
+    return registers;
+}
+
+Result<void> SeizedThread::set_registers(const user_regs_struct &registers) const
+{
+    if (ptrace(PTRACE_SETREGS, tid_, nullptr, &registers) != 0)
+        return failed("its registers");
+    return {};
+}
+
+Result<std::vector<char>> SeizedThread::vector_state() const
+{
+    std::vector<char> state(most_vector_state);
+    iovec part = {state.data(), state.size()};
+    if (ptrace(PTRACE_GETREGSET, tid_, NT_X86_XSTATE, &part) != 0)
+        return failed("its vector registers");
+    state.resize(part.iov_len);
+    return state;
+}
+
+Result<void> SeizedThread::set_vector_state(std::vector<char> &state) const
+{
+    iovec part = {state.data(), state.size()};
+    if (ptrace(PTRACE_SETREGSET, tid_, NT_X86_XSTATE, &part) != 0)
+        return failed("its vector registers");
+    return {};
+}
+
+Result<uint64_t> SeizedThread::mask() const
+{
+    uint64_t mask = 0;
+    if (ptrace(PTRACE_GETSIGMASK, tid_, sizeof(mask), &mask) != 0)
+        return failed("its blocked signals");
+    return mask;
+}
+
+Result<void> SeizedThread::set_mask(uint64_t mask) const
+{
+    if (ptrace(PTRACE_SETSIGMASK, tid_, sizeof(mask), &mask) != 0)
+        return failed("its blocked signals");
+    return {};
+}
+
+} // namespace cryo::capture
