@@ -218,6 +218,25 @@ class Connections(case.Case):
         self.own(socket.create_connection(("127.0.0.1", port)))
         self.assertEqual("accepted", self.ask(restarted, "accept"))
 
+    def test_shut_down(self):
+        """For writing: when its peer knows that already, and when that still waits behind data."""
+        for filled in (False, True):
+            with self.subTest(filled=filled):
+                self.given = 0
+                program, peer = self.call()
+                sent = int(self.ask(program, "fill").split()[1]) if filled else 0
+                self.assert_alive(program, "shut")
+                self.give(peer, 1000)
+                self.away(program, "--kill", "-f", "image")
+                restarted = self.restart("-q", "image")
+                self.assert_gets(peer, 0, sent)
+                self.assertEqual(b"", peer.recv(1))
+                self.assertEqual("taken 1000", self.ask(restarted, "take 1000"))
+                self.give(peer, 500)
+                self.assertEqual("taken 1500", self.ask(restarted, "take 500"))
+                self.end(restarted)
+                peer.close()
+
     def test_ends_at_once(self):
         """What comes when it is away is the last that it waits for."""
         program, peer = self.call()
@@ -286,13 +305,14 @@ class Connections(case.Case):
                                preexec_fn=without_net_admin).stderr
         self.assertIn("CAP_NET_ADMIN", said)
         self.assert_both_ways(program, peer, 0)
-        self.assert_alive(program, "shut")
+        peer.shutdown(socket.SHUT_WR)
+        self.await_arrival(peer)
         said = self.refuse(errno.ENOTSUP, "--retry=0", "--sockets=keep", "--kill", "-f", "image",
                            program.pid)
-        self.assertIn("FIN_WAIT", said)
+        self.assertIn("CLOSE_WAIT", said)
         self.assertEqual([], self.files())
-        self.give(peer, 1000)
-        self.assertEqual(f"taken {self.given}", self.ask(program, "take 1000"))
+        self.assertEqual("sent 2000", self.ask(program, "send 1000"))
+        self.assert_gets(peer, 1000, 2000)
 
     def test_restart_fails(self):
         """When it has the connection already: that still waits for the next restart."""

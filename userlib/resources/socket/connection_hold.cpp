@@ -90,7 +90,7 @@ Result<void> ConnectionHold::begin()
     return held;
 }
 
-void ConnectionHold::remember(size_t number, const image::KeptConnection &taken)
+void ConnectionHold::remember(size_t number, const TcpPosition &taken)
 {
     held_[number].taken = taken;
 }

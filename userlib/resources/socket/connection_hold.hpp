@@ -8,7 +8,7 @@
 //     ConnectionHold hold;
 //     hold.add(fd, {local, peer});          // each
 //     Result<void> begun = hold.begin();    // holds all
-//     hold.remember(0, taken->record);
+//     hold.remember(0, taken->position);
 //     Result<void> silent = hold.silence(); // the signal that ends the programs may follow
 //     hold.leave();                         // they have got it; without this it is undone
 #pragma once
@@ -20,7 +20,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <sys/types.h>
 #include <vector>
 
@@ -37,7 +36,7 @@ class ConnectionHold
     // Keeps the open file; EPERM, EXDEV: it cannot be held from here.
     Result<void> add(int fd, TcpEnd end);
     Result<void> begin();
-    void remember(size_t number, const image::KeptConnection &taken);
+    void remember(size_t number, const TcpPosition &taken);
     int fd(size_t number) const { return held_[number].fd.get(); }
     uint64_t number() const { return number_; }
 
@@ -51,7 +50,7 @@ class ConnectionHold
         Fd fd;
         TcpEnd end;
         int reuse = 0; // the program's SO_REUSEADDR
-        std::optional<image::KeptConnection> taken;
+        std::optional<TcpPosition> taken;
     };
     Result<void> start_guard();
     [[noreturn]] void guard(int from);

@@ -44,7 +44,7 @@ void Sockets::look_at_kept()
     for (size_t i = 0; i < kept.size(); i++) {
         Result<TakenTcp> taken = held ? take_tcp(hold_->fd(i)) : Result<TakenTcp>(held.error());
         if (taken)
-            hold_->remember(i, taken->record);
+            hold_->remember(i, taken->position);
         kept[i]->kept = std::move(taken);
     }
 }
@@ -61,6 +61,7 @@ void Sockets::save_kept(SeenSocket &socket, image::Socket &record)
     TakenTcp &taken = **socket.kept;
     taken.record.socket = record.open_file;
     taken.record.held = hold_->number();
+    record.shutdown = taken.shutdown;
     record.size = taken.received.size();
     record.object = saving_.copied(image::ObjectKind::socket_queue, std::move(taken.received));
     taken.record.object = saving_.copied(image::ObjectKind::socket_queue, std::move(taken.sent));

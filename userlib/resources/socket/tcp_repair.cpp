@@ -109,10 +109,7 @@ const char *state_text(int state)
     case TCP_SYN_RECV:
         return "it is just being opened";
     case TCP_CLOSE_WAIT:
-        return "its peer has sent its end (CLOSE_WAIT)";
-    case TCP_FIN_WAIT1:
-    case TCP_FIN_WAIT2:
-        return "the program has shut it down for writing (FIN_WAIT)";
+        return "its peer has shut it down for writing (CLOSE_WAIT)";
     default:
         return "it is just being closed";
     }
@@ -190,8 +187,19 @@ Result<TakenTcp> take_tcp(int fd)
     if (!get(fd, IPPROTO_TCP, TCP_INFO, info) || ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 ||
         ioctl(fd, SIOCOUTQNSD, &unsent) != 0)
         return Error::from_errno("asking a connection for its state", errno);
-    if (info.tcpi_state != TCP_ESTABLISHED)
+    // An end that was sent has a number, like a byte. What is kept does not count it: a restart
+    // sends it again, and the peer acknowledges it, be it for the second time.
+    const bool has_end = info.tcpi_state == TCP_FIN_WAIT1 || info.tcpi_state == TCP_FIN_WAIT2;
+    if (info.tcpi_state != TCP_ESTABLISHED && !has_end)
         return Error(ENOTSUP, state_text(info.tcpi_state));
+    if (info.tcpi_state == TCP_FIN_WAIT1) {
+        unacknowledged--;
+        unsent -= unsent > 0 ? 1 : 0;
+    }
+    const Result<uint32_t> shutdown = capture::tcp_shutdown(fd);
+    if (!shutdown)
+        return shutdown.error();
+    taken.shutdown = *shutdown;
     if (static_cast<size_t>(unacknowledged) > most_sent)
         return Error(ENOTSUP, "it has sent more than can be saved");
     Result<std::string> received = capture::peek_tcp(fd);
@@ -202,8 +210,11 @@ Result<TakenTcp> take_tcp(int fd)
     Repair repair(fd);
     if (!repair)
         return failed("reading a connection");
-    if (!seq_of(fd, receive_queue, kept.receive_seq) || !seq_of(fd, send_queue, kept.send_seq))
+    if (!seq_of(fd, receive_queue, taken.position.received) ||
+        !seq_of(fd, send_queue, taken.position.sent))
         return failed("reading a connection's position");
+    kept.receive_seq = taken.position.received;
+    kept.send_seq = taken.position.sent - (has_end ? 1 : 0);
     Result<std::string> sent = peek_sent(fd, static_cast<size_t>(unacknowledged));
     if (!sent)
         return sent.error();
@@ -227,14 +238,14 @@ Result<TakenTcp> take_tcp(int fd)
     return taken;
 }
 
-Result<void> silence_tcp(int fd, const image::KeptConnection &taken)
+Result<void> silence_tcp(int fd, const TcpPosition &taken)
 {
     Repair repair(fd);
     uint32_t received = 0, sent = 0;
     if (!repair || !seq_of(fd, receive_queue, received) || !seq_of(fd, send_queue, sent) ||
         !set(fd, TCP_REPAIR_QUEUE, no_queue))
         return failed("silencing a connection");
-    if (received != taken.receive_seq || sent != taken.send_seq)
+    if (received != taken.received || sent != taken.sent)
         return Error(EAGAIN, "a connection has changed since it was saved: try again");
     repair.leave_on();
     return {};
@@ -307,7 +318,12 @@ Result<void> start_tcp(int fd, const image::Socket &saved, const image::KeptConn
         unsent.remove_prefix(static_cast<size_t>(n));
     }
     give_room(fd, kept.send_room, kept.receive_room);
-    return set_socket_options(fd, saved); // among them those that repair and sizes change
+    // Among them those that repair and sizes change.
+    if (Result<void> done = set_socket_options(fd, saved); !done)
+        return done;
+    if (saved.shutdown != 0 && shutdown(fd, static_cast<int>(saved.shutdown) - 1) != 0)
+        return Error::from_errno("shutting a connection down", errno);
+    return {};
 }
 
 } // namespace cryo::resources
