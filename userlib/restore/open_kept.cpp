@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <netinet/tcp.h>
 
 namespace cryo::restore {
 
@@ -35,14 +36,27 @@ Result<void> keep_closed(Planning &p, const image::Socket &saved)
     return keep_socket(p, std::move(made), saved);
 }
 
+bool may_repair()
+{
+    const Fd probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
+    const int yes = 1;
+    return setsockopt(probe.get(), IPPROTO_TCP, TCP_REPAIR, &yes, sizeof(yes)) == 0 ||
+           errno != EPERM;
+}
+
 Result<void> check_held(const image::Socket &saved, const image::KeptConnection &kept)
 {
     if (!TcpAddress(saved.local).is_of(saved.domain) || !TcpAddress(saved.peer).is_of(saved.domain))
         return Error(EINVAL, "a connection without addresses");
+    if (!may_repair())
+        return refusal(saved, Error(EPERM, "it takes the capability CAP_NET_ADMIN in the network "
+                                           "namespace, as root has it"));
     const Result<void> held =
         resources::are_held(kept.held, {TcpAddress(saved.local), TcpAddress(saved.peer)});
     if (held)
         return held;
+    if (held.error().code() == ENOTSUP)
+        return refusal(saved, held.error());
     const Error why(ESTALE, fmt::format("its packets have not been held here since the checkpoint, "
                                         "because it was brought back already, on another machine "
                                         "or before a reboot; what its peer has got is unknown ({})",

@@ -327,7 +327,8 @@ class Connections(case.Case):
         self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
         done = self.run_command("cr_restart", "--no-restore-pid", "image",
                                 preexec_fn=without_net_admin)
-        self.assertNotEqual(0, done.returncode)
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn("CAP_NET_ADMIN", done.stderr)
         self.assert_established(peer)
         os.rename(self.path("elsewhere"), self.path("data"))
         restarted = self.restart("-q", "image")

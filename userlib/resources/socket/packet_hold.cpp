@@ -64,7 +64,7 @@ Result<void> run(const std::string &commands)
     // "Error: Could not process rule: No such file or directory", and the command below it.
     std::string said = library->error(context.get());
     said.resize(std::min(said.find('\n'), said.size()));
-    return Error(ENOTSUP, fmt::format("the packet filter (nftables) says: {}", said));
+    return Error(EPROTO, fmt::format("the packet filter (nftables) says: {}", said));
 }
 
 std::string table_of(uint64_t number)

@@ -5,7 +5,7 @@
 // has sent meanwhile it sends again.
 //
 //     Result<void> held = hold_packets(number, {{local, peer}});
-//     if (are_held(number, {local, peer})) // nobody has used the connection since
+//     if (are_held(number, {local, peer})) ... // nobody has used the connection since
 //     Result<void> passed = pass_packets(number);
 //
 // The number is in the name of the filter's table, `cryo_held_NUMBER`; whoever removes the table
@@ -20,9 +20,9 @@
 
 namespace cryo::resources {
 
-// EEXIST and the like: nothing is held. The caller needs CAP_NET_ADMIN in its network namespace.
+// On failure nothing is held. The caller needs CAP_NET_ADMIN in its network namespace.
 Result<void> hold_packets(uint64_t number, const std::vector<TcpEnd> &ends);
-// Whether they have been held by this number since hold_packets().
+// Whether they have been held by this number since hold_packets(). ENOTSUP: that cannot be told.
 Result<void> are_held(uint64_t number, const TcpEnd &end);
 // ESTALE: they are not held any more.
 Result<void> pass_packets(uint64_t number);
