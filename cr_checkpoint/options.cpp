@@ -7,10 +7,13 @@
 #include "cli/signal_options.hpp"
 #include "rehearsal.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <iterator>
 #include <sys/stat.h>
 
 namespace {
@@ -143,6 +146,13 @@ cryo::capture::Snapshot snapshot_of(std::string_view word)
                               : Snapshot::automatic;
 }
 
+// Unless it handles the signal otherwise.
+bool ends_program(int signal)
+{
+    constexpr int ending[] = {SIGKILL, SIGTERM, SIGABRT, SIGINT, SIGQUIT, SIGHUP};
+    return std::ranges::find(ending, signal) != std::end(ending);
+}
+
 } // namespace
 
 void add_options(CLI::App &app, Options &options)
@@ -243,6 +253,7 @@ cryo::Result<void> complete(Options &options)
                                                options.common.backend));
     capture.snapshot = snapshot_of(options.snapshot);
     capture.sync = !options.nosync;
+    capture.files.ends_program = ends_program(capture.then_signal);
     capture.directory = !options.directory.empty();
     capture.fd = options.fd;
     capture.file = capture.directory       ? options.directory

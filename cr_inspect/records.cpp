@@ -41,6 +41,8 @@ std::string label_of(const StoredRecord &record)
             label = fmt::format("group of the socket of open file {}", r.socket);
         else if constexpr (std::is_same_v<R, PeerCredentials>)
             label = fmt::format("peer of the socket of open file {}", r.socket);
+        else if constexpr (std::is_same_v<R, KeptConnection>)
+            label = fmt::format("kept connection of open file {}", r.socket);
         else if constexpr (std::is_same_v<R, Passed>)
             label = fmt::format("descriptors in the socket of open file {}", r.socket);
         else if constexpr (std::is_same_v<R, Senders>)

@@ -34,7 +34,7 @@ CRYO_PACKAGES_CLUSTER=(rpm rpmlint ansible-core ansible-lint)
 CRYO_PACKAGES_TEST=(
     mold # links the unit tests
     clang libclang-rt-14-dev git perl bash python3-numpy cpio
-    criu
+    criu libnftables1
     tmux bsdutils make perl gawk vim # programs that people run, as trees
     libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
     hpcc lammps lammps-examples # and such as people have

@@ -111,6 +111,8 @@ Result<void> Criu::check_options() const
         return refuse("--delta", "its images are always complete; `cr_delta add` keeps versions");
     if (files.save_files || files.save_exe || files.save_private || files.save_shared)
         return refuse("--save-...", "criu does not save the contents of files that have a name");
+    if (files.keep_sockets)
+        return refuse("--sockets=keep", "its images have connections only as closed");
     if (files.refuse_pipes)
         return refuse("--pipes=refuse", "criu saves a pipe to outside as one without other end");
     if (options_.ptraced != capture::Ptraced::error || options_.ptracer_skip)

@@ -79,7 +79,7 @@ Result<void> Self::check_options() const
         return refused("--delta", "its images are always complete; `cr_delta add` keeps versions");
     if (files.save_files || files.save_exe || files.save_private || files.save_shared)
         return refused("--save-...", "the program itself says what is saved");
-    if (files.refuse_pipes || files.close_sockets)
+    if (files.refuse_pipes || files.close_sockets || files.keep_sockets)
         return refused("--pipes, --sockets", "the program itself makes its connections anew");
     if (options_.scope == image::Scope::group || options_.scope == image::Scope::session)
         return refused("--pgid, --sid", "each process saves itself; name one");

@@ -50,6 +50,7 @@ class Checkpoint
     // Tells the programs and their callbacks that there will be no image, and why.
     void give_up(int why)
     {
+        common_.files.hold().undo();
         gathering_.give_up(why);
         obstacles_.stood_ns = stop_begun_ != 0 ? now_ns() - stop_begun_ : 0;
     }
@@ -294,10 +295,16 @@ Result<void> Checkpoint::may_be(const std::string &place)
 Result<void> Checkpoint::end_stop()
 {
     const int signal = options_.then_signal;
+    if (Result<void> silent = common_.files.hold().silence(); !silent) {
+        static_cast<void>(publication_.take_back());
+        return silent;
+    }
     const Ended ended = end_all(members_, signal);
     Result<void> taken;
     if (!ended.all && ended.count == 0)
         taken = publication_.take_back();
+    else
+        common_.files.hold().leave();
     if (!taken)
         return ended.all.error().within(taken.error().text());
     if (!ended.all)

@@ -13,10 +13,15 @@ void add_file_options(CLI::App &app, capture::FileOptions &files)
 {
     app.add_option_function<std::string>(
            "--sockets",
-           [&files](const std::string &what) { files.close_sockets = what == "close"; },
+           [&files](const std::string &what) {
+               files.close_sockets = what == "close";
+               files.keep_sockets = what == "keep";
+           },
            "refuse: a program with a connection that cannot be saved is refused (default); close: "
-           "the connection comes back as closed, as an inherited one always does")
-        ->check(CLI::IsMember({"refuse", "close"}))
+           "the connection comes back as closed, as an inherited one always does; keep: a TCP "
+           "connection waits for the restart, if the program ends (--term, --kill); needs "
+           "CAP_NET_ADMIN")
+        ->check(CLI::IsMember({"refuse", "close", "keep"}))
         ->group(group);
     app.add_option_function<std::string>(
            "--pipes",
@@ -63,6 +68,13 @@ void add_contents_options(CLI::App &app, capture::FileOptions &files)
 
 void add_file_options(CLI::App &app, restore::FileOptions &files)
 {
+    app.add_option_function<std::string>(
+           "--sockets",
+           [&files](const std::string &what) { files.close_sockets = what == "close"; },
+           "keep: a TCP connection that was saved with --sockets=keep goes on (default); close: it "
+           "comes back as closed")
+        ->check(CLI::IsMember({"keep", "close"}))
+        ->group(group);
     app.add_option_function<std::vector<std::string>>(
            "--relocate",
            [&files](const std::vector<std::string> &all) {

@@ -125,6 +125,7 @@ enum class RecordType : uint32_t {
     socket_more = 60,
     group_member = 61,
     peer_credentials = 62,
+    kept_connection = 63,
 
     // Files, of any kind, in versions.
     delta = 64,

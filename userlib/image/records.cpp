@@ -42,7 +42,7 @@ const char *name_of(RecordType type)
         "TREE", "MEMBER", "AGENT", "PAGE_DIGESTS", "FOREIGN", "IPC",
         "GUARD", "POSIX_QUEUE", "PAGE_TRACKER", "PASSED", nullptr, "SENDERS",
         "CONNECTION", "WAITING", "SEMAPHORE_UNDO", "PIDFD", "AIO_CONTEXT", "SOCKET_MORE",
-        "GROUP_MEMBER", "PEER_CREDENTIALS"};
+        "GROUP_MEMBER", "PEER_CREDENTIALS", "KEPT_CONNECTION"};
     // clang-format on
     static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
     size_t i = static_cast<size_t>(type) - 1;
@@ -99,7 +99,8 @@ const char *name_of(LockKind kind)
 
 const char *name_of(SocketState state)
 {
-    return pick({"fresh", "bound", "listening", "connected datagram", "pair", "closed"}, state);
+    return pick({"fresh", "bound", "listening", "connected datagram", "pair", "closed", "kept"},
+                state);
 }
 
 const char *name_of(ObjectKind kind)

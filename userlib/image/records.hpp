@@ -45,7 +45,7 @@ using AllRecords =
              InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket, Terminal, Object, Attachment, Tree,
              Member, Agent, PageDigests, Foreign, Ipc, Guard, PosixQueue, PageTracker, Passed,
              Senders, Connection, Waiting, SemaphoreUndo, Pidfd, AioContext, SocketMore,
-             GroupMember, PeerCredentials, Delta, DeltaService, DeltaVersion>;
+             GroupMember, PeerCredentials, KeptConnection, Delta, DeltaService, DeltaVersion>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>

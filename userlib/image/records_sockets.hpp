@@ -16,6 +16,7 @@ enum class SocketState : uint32_t {
     connected_datagram = 3,
     pair = 4,   // both ends in the image
     closed = 5, // as after the peer went away
+    kept = 6,   // a TCP connection to a peer outside the image: KEPT_CONNECTION
 };
 
 // A socket. Addresses are as bind(2) and connect(2) take them on Linux: u16 family, then its data
@@ -204,6 +205,60 @@ struct Connection {
     {
         v("accepted", s.accepted);
         v("caller", s.caller);
+    }
+};
+
+// A TCP connection to a process outside that waits for the restart, as TCP_REPAIR tells it. Its
+// SOCKET, of the state kept, has the addresses, and the unread input as its object.
+struct KeptConnection {
+    static constexpr RecordType type = RecordType::kept_connection;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t socket = 0;      // OPEN_FILE id
+    uint64_t held = 0;        // in the name of the packet filter's table that holds its packets
+    uint32_t receive_seq = 0; // of the next byte to arrive
+    uint32_t send_seq = 0;    // of the next byte that the program writes
+    uint32_t object = 0;      // with what was written and is not acknowledged; 0: nothing
+    uint64_t size = 0;
+    uint64_t unsent = 0;  // so many bytes at its end were never sent
+    uint32_t options = 0; // TCPI_OPT_…: what both ends have agreed on
+    uint32_t mss = 0;
+    uint32_t send_scale = 0;
+    uint32_t receive_scale = 0;
+    uint32_t timestamp = 0;
+    uint32_t update_seq = 0; // of the peer's last window update
+    uint32_t send_window = 0;
+    uint32_t greatest_window = 0; // that the peer has ever announced
+    uint32_t receive_window = 0;
+    uint32_t told_seq = 0;  // from where the peer counts that window
+    uint32_t send_room = 0; // sizes of the buffers, as SO_SNDBUF and SO_RCVBUF tell them
+    uint32_t receive_room = 0;
+
+    static constexpr uint32_t KeptConnection::*key = &KeptConnection::socket;
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("socket", s.socket);
+        v("held", s.held, Show::hex);
+        v("receive_seq", s.receive_seq);
+        v("send_seq", s.send_seq);
+        v("object", s.object);
+        v("size", s.size);
+        v("unsent", s.unsent);
+        v("options", s.options, Show::hex);
+        v("mss", s.mss);
+        v("send_scale", s.send_scale);
+        v("receive_scale", s.receive_scale);
+        v("timestamp", s.timestamp);
+        v("update_seq", s.update_seq);
+        v("send_window", s.send_window);
+        v("greatest_window", s.greatest_window);
+        v("receive_window", s.receive_window);
+        v("told_seq", s.told_seq);
+        v("send_room", s.send_room);
+        v("receive_room", s.receive_room);
     }
 };
 

@@ -50,7 +50,8 @@ bool is_internet(const image::Socket &socket)
 uint16_t own_port(const image::Socket &socket)
 {
     uint16_t port = 0;
-    if (is_internet(socket) && socket.state != SocketState::pair && socket.kind != SOCK_RAW &&
+    if (is_internet(socket) && socket.state != SocketState::pair &&
+        socket.state != SocketState::kept && socket.kind != SOCK_RAW &&
         socket.local.size() >= offsetof(sockaddr_in, sin_addr))
         memcpy(&port, socket.local.data() + offsetof(sockaddr_in, sin_port), sizeof(port));
     return port;

@@ -31,6 +31,7 @@ struct Relocation {
 struct FileOptions {
     std::vector<Relocation> relocations;   // the first that applies counts
     std::map<int, std::string> redirected; // descriptors 0 to 2
+    bool close_sockets = false;            // kept connections come back as closed, too
 };
 
 // The path after the first relocation that applies.

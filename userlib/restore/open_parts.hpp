@@ -97,6 +97,8 @@ Result<void> open_connections(Planning &p);
 // Sets their options once they are filled; set earlier, these would disturb the filling.
 Result<void> finish_connections(Planning &p);
 void plan_listeners(Planning &p);
+// open_kept.cpp: TCP connections to peers outside, whose packets are held since the checkpoint.
+Result<void> open_kept(Planning &p);
 // fill_socket.cpp: refills sockets, when every open file is open that may be in flight there.
 Result<void> fill_sockets(Planning &p);
 

@@ -236,7 +236,8 @@ Result<void> open_turn(Planning &p, int turn)
 {
     for (const auto &[id, socket] : p.saved.sockets()) {
         if (is_opened(p, id) || turn_of(socket) != turn ||
-            (socket.state == SocketState::pair && socket.domain != AF_UNIX))
+            (socket.state == SocketState::pair && socket.domain != AF_UNIX) ||
+            socket.state == SocketState::kept)
             continue;
         if (Result<void> done = open_one(p, socket); !done)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
@@ -260,6 +261,8 @@ Result<void> open_sockets(Planning &p)
             return done;
     }
     if (Result<void> done = settle_options(p); !done)
+        return done;
+    if (Result<void> done = open_kept(p); !done)
         return done;
     if (Result<void> done = open_connections(p); !done)
         return done;

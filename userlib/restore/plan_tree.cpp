@@ -421,7 +421,8 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     const Saved &first = all_.front()->saved;
     tree_->rehearse = options_.rehearse;
     tree_->meets = tree_->planned > 1 || tree_->then_signal != 0 || first.process.stopped ||
-                   !first.of<image::Ipc>().empty() || tree_->rehearse;
+                   !first.of<image::Ipc>().empty() || !first.of<image::KeptConnection>().empty() ||
+                   tree_->rehearse;
     tree_->undo = !first.of<image::SemaphoreUndo>().empty();
     const Saved common = distribute();
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};

@@ -15,6 +15,7 @@
 #include "image/snapshot.hpp"
 #include "plan/program.hpp"
 #include "protocol/agent.hpp"
+#include "resources/socket/kept_connections.hpp"
 #include "restore/file_options.hpp"
 #include "restore/ipc_objects.hpp"
 #include "restore/nursery.hpp"
@@ -120,7 +121,8 @@ struct RestartPlan {
         int fd = -1; // of the image, in the process
         uint64_t mappings = 0, pages = 0;
     } lazy;
-    std::set<uint32_t> redirected; // open files replaced at the user's request
+    std::set<uint32_t> redirected;          // open files replaced at the user's request
+    resources::KeptConnections connections; // of the tree, in the first process's plan
     std::vector<Fd> inherited; // open files, at their numbers; to be closed once there is a process
 };
 

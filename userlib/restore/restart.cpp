@@ -334,6 +334,10 @@ Result<void> Restart::meet(uint32_t word)
         if (Result<void> left = nursery_.leave_orphans(); !left)
             return left;
     }
+    if (word == says_complete) {
+        if (Result<void> goes = tree_.processes.front().plan->connections.start(); !goes)
+            return goes.error().within(tree_.name);
+    }
     if (word == says_complete && tree_.then_signal != 0)
         send_signal();
     if (word == says_complete && tree_.then_signal == SIGKILL)

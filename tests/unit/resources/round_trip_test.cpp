@@ -350,7 +350,7 @@ TEST(RoundTrip, APairHasWhatWaitsInIt)
     OwnSaving saving;
     saving.add(std::move(one));
     saving.add(std::move(two));
-    Sockets sockets(saving, false);
+    Sockets sockets(saving, {});
     const Result<void> looked = sockets.look();
     ASSERT_TRUE(looked) << (looked ? "" : looked.error().text());
     ASSERT_EQ(saving.seen().size(), 3U);

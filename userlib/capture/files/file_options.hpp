@@ -11,6 +11,8 @@ namespace cryo::capture {
 
 struct FileOptions {
     bool close_sockets = false; // connections come back as closed
+    bool keep_sockets = false;  // TCP connections come back, with their peers
+    bool ends_program = false;  // no choice: it ends when the image is complete
     bool refuse_pipes = false;  // refuse outside pipes without a place in cr_restart; else close
     bool close_fifos = false;   // close such FIFOs too, instead of refusing them
     bool save_files = false;    // save the contents of all open regular files

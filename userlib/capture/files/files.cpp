@@ -24,7 +24,9 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     if (Result<void> done = look.take(); !done)
         return done;
     SavingContext saving(look, table_, findings_, strings_, objects_, options_);
-    resources::Sockets sockets(saving, options_.close_sockets);
+    resources::Sockets sockets(saving, {.close = options_.close_sockets,
+                                        .keep = options_.keep_sockets,
+                                        .hold = options_.ends_program ? &hold_ : nullptr});
     if (Result<void> done = sockets.look(); !done)
         return done;
     for (Seen &seen : look.open_files()) {

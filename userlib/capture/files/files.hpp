@@ -27,6 +27,7 @@
 #include "capture/memory/objects.hpp"
 #include "image/records.hpp"
 #include "image/writer.hpp"
+#include "resources/socket/connection_hold.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -75,6 +76,8 @@ class Files
     // For the image of the process `holder`; `mapped`: FILEs that it refers to in addition.
     Result<void> write_records(image::ImageWriter &writer, size_t holder,
                                const std::set<uint32_t> &mapped) const;
+    // The connections that are to wait for a restart.
+    resources::ConnectionHold &hold() { return hold_; }
     // Notices about this image for the user.
     const std::vector<std::string> &notices() const { return findings_.notices; }
 
@@ -87,6 +90,7 @@ class Files
     FileTable table_;
     FileContents contents_;
     Findings findings_;
+    resources::ConnectionHold hold_;
     std::vector<std::vector<image::Descriptor>> descriptors_; // for each holder
 };
 

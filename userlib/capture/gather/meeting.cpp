@@ -60,8 +60,9 @@ Terms terms_of(const CheckpointOptions &options)
         return {};
     const FileOptions &files = options.files;
     uint32_t choices = 0;
-    for (const bool one : {files.close_sockets, files.refuse_pipes, files.close_fifos,
-                           files.save_files, files.save_exe, files.save_private, files.save_shared})
+    for (const bool one :
+         {files.close_sockets, files.keep_sockets, files.refuse_pipes, files.close_fifos,
+          files.save_files, files.save_exe, files.save_private, files.save_shared})
         choices = choices << 1 | (one ? 1U : 0U);
     return {space.st_ino,
             protocol,

@@ -8,9 +8,11 @@
 #include "image/records.hpp"
 #include "look/socket_look.hpp"
 #include "resources/saving.hpp"
+#include "resources/socket/tcp_repair.hpp"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +27,9 @@ struct SeenSocket {
     Result<capture::SocketQueue> queue = capture::SocketQueue();
     // Indexes in Saving::seen(), for each entry of queue.passed.
     std::vector<std::vector<size_t>> passed;
-    bool waits = false;            // connected, not yet accepted, and can be saved so
-    std::vector<uint64_t> callers; // of a listening socket: those callers, by inode
+    bool waits = false;                   // connected, not yet accepted, and can be saved so
+    std::vector<uint64_t> callers;        // of a listening socket: those callers, by inode
+    std::optional<Result<TakenTcp>> kept; // a TCP connection to outside that is to be kept
 };
 
 using LookedAt = std::map<uint64_t, SeenSocket>; // by inode

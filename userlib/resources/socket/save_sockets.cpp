@@ -45,6 +45,14 @@ bool is_internet(const SocketLook &look)
     return look.domain == AF_INET || look.domain == AF_INET6;
 }
 
+std::string way_out_of(const SocketLook &look)
+{
+    const bool may_be_kept = is_internet(look) && look.protocol == IPPROTO_TCP;
+    return std::string(way_out) + (may_be_kept ? "; for root, --sockets=keep with --term or --kill "
+                                                 "keeps it"
+                                               : "");
+}
+
 // Kinds of sockets that can be restored at all.
 bool is_known(const SocketLook &look)
 {
@@ -310,16 +318,21 @@ Result<void> Sockets::save_sockets()
         } else if (look.domain == AF_UNIX && look.kind == SOCK_DGRAM && connected &&
                    look.peer_inode == 0 && look.local_is_unnamed) {
             record.state = SocketState::closed; // what is left of a pair
+        } else if (socket.kept && *socket.kept) {
+            record.state = SocketState::kept;
         } else if (connected) {
             record.state = SocketState::closed;
             if (saving_.is_inherited(*seen) && !is_to_be_accepted(look))
                 saving_.notice(fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
                                            "back as closed",
                                            seen->fd, name));
+            else if (keep_ && hold_ == nullptr && may_be_kept(socket))
+                saving_.notice(fmt::format("descriptor {}: {}, goes on with the program, so it "
+                                           "comes back as closed",
+                                           seen->fd, name));
             else if (!close_)
-                saving_.refuse(*seen, name,
-                               std::string(way_out) +
-                                   saving_.offer(*seen, capture::link_of_peer(look)),
+                saving_.refuse(*seen, name + why_not_kept(socket),
+                               way_out_of(look) + saving_.offer(*seen, capture::link_of_peer(look)),
                                is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {
             record.state = SocketState::closed;
@@ -382,6 +395,8 @@ Result<void> Sockets::save_sockets()
                 "let the program read it before the checkpoint, or let --sockets=close drop it",
                 Passing::soon);
         }
+        if (record.state == SocketState::kept)
+            save_kept(socket, record);
         saving_.records().add(record);
         keep_more(look, record.open_file);
         keep_groups(look, record.open_file);
@@ -398,6 +413,7 @@ Result<void> Sockets::look()
         return done;
     look_at_connections();
     look_at_waiting();
+    look_at_kept();
     return {};
 }
 

@@ -40,7 +40,8 @@ Result<void> set_socket_options(int fd, const image::Socket &saved)
         const auto name = static_cast<int>(saved.options[i + 1]);
         uint64_t now = 0;
         // Fixed by the addresses of a socket, and unchangeable once it has them.
-        if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY && saved.state == image::SocketState::pair)
+        if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY &&
+            (saved.state == image::SocketState::pair || saved.state == image::SocketState::kept))
             continue;
         if (!image::read_socket_option(fd, level, name, now) || now == saved.options[i + 2])
             continue;

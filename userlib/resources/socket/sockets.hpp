@@ -3,7 +3,7 @@
 // Saves the sockets of a stopped program: their properties, the data queued in them, and the
 // connections between them.
 //
-//     Sockets sockets(saving, false);
+//     Sockets sockets(saving, {.close = true});
 //     Result<void> done = sockets.look(); // adds the open files that only travel in messages
 //     ... // these have their records
 //     done = sockets.save();
@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "look/multicast.hpp"
 #include "resources/saving.hpp"
+#include "resources/socket/connection_hold.hpp"
 #include "resources/socket/looked_at.hpp"
 
 #include <cstdint>
@@ -21,11 +22,19 @@
 
 namespace cryo::resources {
 
+// What becomes of connections to outside; without a choice they are refused.
+struct ConnectionChoice {
+    bool close = false;             // they come back as closed
+    bool keep = false;              // TCP connections come back, with their peers
+    ConnectionHold *hold = nullptr; // for that, if the program ends; else they go on with it
+};
+
 class Sockets
 {
   public:
-    // `close`: connections to outside come back as closed.
-    Sockets(Saving &saving, bool close) : saving_(saving), close_(close) {}
+    Sockets(Saving &saving, const ConnectionChoice &choice)
+        : saving_(saving), close_(choice.close), keep_(choice.keep), hold_(choice.hold)
+    {}
 
     Result<void> look();
     bool is_listening(const Seen &seen) const;
@@ -51,9 +60,15 @@ class Sockets
     void look_at_connections();
     void look_at_waiting();
     void save_connections();
+    // save_kept.cpp: TCP connections to processes outside that wait for a restart.
+    bool may_be_kept(const SeenSocket &socket) const;
+    void look_at_kept();
+    static std::string why_not_kept(const SeenSocket &socket);
+    void save_kept(SeenSocket &socket, image::Socket &record);
 
     Saving &saving_;
-    bool close_;
+    bool close_, keep_;
+    ConnectionHold *hold_;
     LookedAt looked_at_;
     capture::GroupTables group_tables_;
     std::vector<std::pair<size_t, size_t>> tcp_connections_; // acceptor, caller: in saving_.seen()

@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""TCP connections to a process outside the tree (--sockets=keep): their peer, this test, goes on
+when the program is brought back, and no byte is lost or doubled. All of it happens in a network
+namespace of the test's own, whose packet filter it may use."""
+import ctypes
+import errno
+import fcntl
+import os
+import select
+import socket
+import struct
+import sys
+
+import case
+
+CLONE_NEWNET, SIOCOUTQ, SIOCSIFFLAGS, IFF_UP = 0x40000000, 0x5411, 0x8914, 1
+DROP_FROM_BOUNDING_SET, CAP_NET_ADMIN = 24, 12
+ESTABLISHED = 1
+PATTERN = bytes(range(251)) * 80_000
+FAMILIES = {  # the program's family and address, and the address that the test listens at
+    "IPv4": ("AF_INET", "127.0.0.1", "127.0.0.1"),
+    "IPv6": ("AF_INET6", "::1", "::1"),
+    "IPv4 in IPv6": ("AF_INET6", "::ffff:127.0.0.1", "127.0.0.1"),
+}
+
+# What the program does with its connection, on request. Each end sends the pattern's bytes in turn.
+WORKS = """
+import os, socket
+PATTERN = bytes(range(251)) * 80000
+sent = taken = 0
+def act(word, *rest):
+    global sent, taken, link
+    if word == "fill":
+        link.setblocking(False)
+        try:
+            while True:
+                sent += link.send(PATTERN[sent:sent + 65536])
+        except BlockingIOError:
+            print("sent", sent, flush=True)
+        link.setblocking(True)
+    elif word == "send":
+        link.sendall(PATTERN[sent:sent + int(rest[0])])
+        sent += int(rest[0])
+        print("sent", sent, flush=True)
+    elif word == "take":
+        left = int(rest[0])
+        while left > 0:
+            got = link.recv(min(left, 65536))
+            if not got or got != PATTERN[taken:taken + len(got)]:
+                print("wrong after", taken, len(got), flush=True)
+                return
+            taken += len(got)
+            left -= len(got)
+        print("taken", taken, flush=True)
+    elif word == "accept":
+        link = listener.accept()[0]
+        print("accepted", flush=True)
+    elif word == "shut":
+        link.shutdown(socket.SHUT_WR)
+    elif word == "reuse":
+        print(link.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR), flush=True)
+    elif word == "last":
+        link.recv(1)
+        link.sendall(b"bye")
+        os._exit(0)
+"""
+CALLS = WORKS + """
+link = socket.socket(socket.{0})
+link.connect(({1!r}, {2}))
+"""
+ACCEPTS = WORKS + """
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+"""
+ACT = "act(*line.split())"
+
+
+def enter_network():
+    """False: this machine does not let us have one."""
+    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+        return False
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
+    return True
+
+
+def without_net_admin():
+    ctypes.CDLL(None).prctl(DROP_FROM_BOUNDING_SET, CAP_NET_ADMIN, 0, 0, 0)
+
+
+class Connections(case.Case):
+    def setUp(self):
+        super().setUp()
+        self.given = 0  # bytes that the test has sent
+
+    def call(self, family="IPv4", setup=""):
+        """A program that has called, and the test's end of its connection."""
+        name, address, here = FAMILIES[family]
+        of_test = socket.AF_INET6 if ":" in here else socket.AF_INET
+        with socket.create_server((here, 0), family=of_test) as listener:
+            port = listener.getsockname()[1]
+            program = self.start(CALLS.format(name, address, port) + setup, ACT)
+            return program, self.own(listener.accept()[0])
+
+    def accept(self):
+        """A program that has accepted, the test's end of the connection, and the program's port."""
+        program = self.spawn(case.command("cr_run"), "/usr/bin/python3", "-S", "-c",
+                             case.ECHO.format(setup=ACCEPTS, each=ACT))
+        port = int(program.stdout.readline())
+        self.assertEqual("ready\n", program.stdout.readline())
+        peer = self.own(socket.create_connection(("127.0.0.1", port)))
+        self.assertEqual("accepted", self.ask(program, "accept"))
+        return program, peer, port
+
+    def own(self, peer):
+        self.addCleanup(peer.close)
+        peer.settimeout(case.PATIENCE)
+        return peer
+
+    def ask(self, program, words):
+        """What it says after its echo."""
+        self.assert_alive(program, words)
+        return program.stdout.readline().strip()
+
+    def give(self, peer, size):
+        peer.sendall(PATTERN[self.given:self.given + size])
+        self.given += size
+
+    def await_arrival(self, peer):
+        """Of all that the test has sent, in the program's socket."""
+        case.wait_until("its acknowledgement", lambda: struct.unpack(
+            "i", fcntl.ioctl(peer, SIOCOUTQ, bytes(4)))[0] == 0)
+
+    def assert_gets(self, peer, first, last):
+        """These bytes of the pattern, from the program."""
+        got = b""
+        while len(got) < last - first:
+            part = peer.recv(last - first - len(got))
+            self.assertNotEqual(b"", part, "the connection has ended")
+            got += part
+        self.assertEqual(PATTERN[first:last], got)
+
+    def assert_established(self, peer):
+        self.assertEqual(0, peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+        self.assertEqual(ESTABLISHED, peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0])
+
+    def assert_both_ways(self, program, peer, sent):
+        self.give(peer, 1000)
+        self.assertEqual(f"taken {self.given}", self.ask(program, "take 1000"))
+        self.assertEqual(f"sent {sent + 1000}", self.ask(program, "send 1000"))
+        self.assert_gets(peer, sent, sent + 1000)
+
+    def away(self, program, *words):
+        """Saves it, and ends it."""
+        self.save("--sockets=keep", *words, program.pid)
+        program.wait(case.PATIENCE)
+
+    def pid_below(self, restarted):
+        """The program under cr_restart."""
+        with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children", encoding="ascii") as text:
+            return int(text.read().split()[0])
+
+    def test_full_queues(self):
+        """Unread bytes here, unread bytes there, bytes never sent, and more while it is away."""
+        for family in FAMILIES:
+            with self.subTest(family):
+                self.given = 0
+                program, peer = self.call(family)
+                self.give(peer, 50_000)
+                self.await_arrival(peer)
+                sent = int(self.ask(program, "fill").split()[1])
+                self.away(program, "--kill", "-f", "image")
+                self.assert_established(peer)
+                self.give(peer, 1000)
+                restarted = self.restart("-q", "image")
+                self.assert_gets(peer, 0, sent)
+                self.assertEqual("taken 51000", self.ask(restarted, "take 51000"))
+                self.assert_both_ways(restarted, peer, sent)
+                self.end(restarted)
+                self.assertEqual(b"", peer.recv(1))
+                peer.close()
+
+    def test_generations(self):
+        """Saved and brought back again and again; an image of a past one is refused."""
+        program, peer = self.call()
+        running, sent = program, 0
+        for generation, signal_option in enumerate(["--kill", "--term", "--kill"]):
+            image = f"image{generation}"
+            self.give(peer, 3000)
+            self.await_arrival(peer)
+            pid = program.pid if running is program else self.pid_below(running)
+            self.save("--sockets=keep", signal_option, "-f", image, pid)
+            running.wait(case.PATIENCE)
+            self.assert_established(peer)
+            running = self.restart("-q", image)
+            self.assertEqual(f"taken {self.given}", self.ask(running, "take 3000"))
+            self.assert_both_ways(running, peer, sent)
+            sent += 1000
+            done = self.run_command("cr_restart", "--no-restore-pid", image)
+            self.assertEqual(errno.ESTALE, done.returncode, done.stderr)
+            self.assertIn("packets have not been held", done.stderr)
+            self.assertIn("--sockets=close", done.stderr)
+            self.assert_both_ways(running, peer, sent)
+            sent += 1000
+        self.end(running)
+        self.assertEqual(b"", peer.recv(1))
+
+    def test_accepted(self):
+        """It shares its port with the listener, which goes on as well."""
+        program, peer, port = self.accept()
+        self.give(peer, 100)
+        self.away(program, "--kill", "-f", "image")
+        self.assert_established(peer)
+        restarted = self.restart("-q", "image")
+        self.assertEqual("taken 100", self.ask(restarted, "take 100"))
+        self.assert_both_ways(restarted, peer, 0)
+        self.own(socket.create_connection(("127.0.0.1", port)))
+        self.assertEqual("accepted", self.ask(restarted, "accept"))
+
+    def test_shut_down(self):
+        """For writing: when its peer knows that already, and when that still waits behind data."""
+        for filled in (False, True):
+            with self.subTest(filled=filled):
+                self.given = 0
+                program, peer = self.call()
+                sent = int(self.ask(program, "fill").split()[1]) if filled else 0
+                self.assert_alive(program, "shut")
+                self.give(peer, 1000)
+                self.away(program, "--kill", "-f", "image")
+                restarted = self.restart("-q", "image")
+                self.assert_gets(peer, 0, sent)
+                self.assertEqual(b"", peer.recv(1))
+                self.assertEqual("taken 1000", self.ask(restarted, "take 1000"))
+                self.give(peer, 500)
+                self.assertEqual("taken 1500", self.ask(restarted, "take 500"))
+                self.end(restarted)
+                peer.close()
+
+    def test_ends_at_once(self):
+        """What comes when it is away is the last that it waits for."""
+        program, peer = self.call()
+        self.assert_alive(program, "last")
+        self.away(program, "--kill", "-f", "image")
+        peer.sendall(b"x")
+        restarted = self.restart("-q", "image")
+        self.assertEqual(0, restarted.wait(case.PATIENCE))
+        self.assertEqual(b"bye", peer.recv(3, socket.MSG_WAITALL))
+        self.assertEqual(b"", peer.recv(1))
+
+    def test_brought_back_as_closed(self):
+        """On request; the peer is told then."""
+        program, peer = self.call()
+        self.away(program, "--kill", "-f", "image")
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            restarted = self.restart("--sockets=close", "image", stderr=said)
+        self.assert_alive(restarted)
+        with open(self.path("said"), encoding="utf-8") as said:
+            self.assertIn("is closed now", said.read())
+        with self.assertRaises(ConnectionResetError):
+            peer.sendall(b"x")
+            peer.recv(1)
+
+    def test_program_goes_on(self):
+        """It keeps its connection, which the image does not have."""
+        program, peer = self.call()
+        said = self.save("--sockets=keep", "-f", "image", program.pid).stderr
+        self.assertIn("goes on with the program", said)
+        self.assert_both_ways(program, peer, 0)
+        self.assert_good("image")
+
+    def test_saver_is_killed(self):
+        """While it holds the connection: the program and its peer notice nothing."""
+        program, peer, _ = self.accept()
+        reuse = self.ask(program, "reuse")
+        end, its_end = os.pipe()
+        saver = self.spawn(case.command("cr_checkpoint"), "--sockets=keep", "--kill", "-F", its_end,
+                           program.pid, pass_fds=[its_end])
+        room = select.poll()
+        room.register(its_end, select.POLLOUT)
+        case.wait_until("the image to fill the pipe", lambda: not room.poll(0))
+        self.give(peer, 1000)
+        saver.kill()
+        saver.wait()
+        os.close(end)
+        os.close(its_end)
+        self.assertEqual("taken 1000", self.ask(program, "take 1000"))
+        self.assert_both_ways(program, peer, 0)
+        self.assertEqual(reuse, self.ask(program, "reuse"))
+
+    def test_image_fails(self):
+        """When the connection is held already: all goes on."""
+        program, peer = self.call()
+        limit = ["prlimit", "--fsize=100000", "--", case.command("cr_checkpoint")]
+        saver = self.spawn(*limit, "--sockets=keep", "--kill", "-f", "image", program.pid, stderr=-1)
+        self.assertNotEqual(0, saver.wait(case.PATIENCE), saver.stderr.read())
+        self.assert_both_ways(program, peer, 0)
+
+    def test_refused(self):
+        """By default, and what cannot be kept: by name."""
+        program, peer = self.call()
+        said = self.refuse(errno.ENOTSUP, "--retry=0", "-f", "image", program.pid)
+        self.assertIn("--sockets=keep", said)
+        said = self.checkpoint("--retry=0", "--sockets=keep", "--kill", "-f", "image", program.pid,
+                               preexec_fn=without_net_admin).stderr
+        self.assertIn("CAP_NET_ADMIN", said)
+        self.assert_both_ways(program, peer, 0)
+        peer.shutdown(socket.SHUT_WR)
+        self.await_arrival(peer)
+        said = self.refuse(errno.ENOTSUP, "--retry=0", "--sockets=keep", "--kill", "-f", "image",
+                           program.pid)
+        self.assertIn("CLOSE_WAIT", said)
+        self.assertEqual([], self.files())
+        self.assertEqual("sent 2000", self.ask(program, "send 1000"))
+        self.assert_gets(peer, 1000, 2000)
+
+    def test_restart_fails(self):
+        """When it has the connection already: that still waits for the next restart."""
+        with open(self.path("data"), "w", encoding="ascii"):
+            pass
+        program, peer = self.call(setup="data = open('data')")
+        self.give(peer, 1000)
+        self.await_arrival(peer)
+        self.away(program, "--kill", "-f", "image")
+        os.rename(self.path("data"), self.path("elsewhere"))
+        done = self.run_command("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
+        done = self.run_command("cr_restart", "--no-restore-pid", "image",
+                                preexec_fn=without_net_admin)
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn("CAP_NET_ADMIN", done.stderr)
+        self.assert_established(peer)
+        os.rename(self.path("elsewhere"), self.path("data"))
+        restarted = self.restart("-q", "image")
+        self.assertEqual("taken 1000", self.ask(restarted, "take 1000"))
+        self.assert_both_ways(restarted, peer, 0)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or not enter_network():
+        print("only root can hold packets back, in a network namespace")
+        sys.exit(77)
+    case.main()

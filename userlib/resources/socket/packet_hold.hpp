@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Packets of TCP connections that no process has for now: the kernel's packet filter (nftables)
+// drops them in both directions, so that no peer is told that its connection is over. What a peer
+// has sent meanwhile it sends again.
+//
+//     Result<void> held = hold_packets(number, {{local, peer}});
+//     if (are_held(number, {local, peer})) ... // nobody has used the connection since
+//     Result<void> passed = pass_packets(number);
+//
+// The number is in the name of the filter's table, `cryo_held_NUMBER`; whoever removes the table
+// gives the connections up. It is gone after a reboot, and with its network namespace.
+#pragma once
+
+#include "base/result.hpp"
+#include "resources/socket/tcp_lingering.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace cryo::resources {
+
+// On failure nothing is held. The caller needs CAP_NET_ADMIN in its network namespace.
+Result<void> hold_packets(uint64_t number, const std::vector<TcpEnd> &ends);
+// Whether they have been held by this number since hold_packets(). ENOTSUP: that cannot be told.
+Result<void> are_held(uint64_t number, const TcpEnd &end);
+// ESTALE: they are not held any more.
+Result<void> pass_packets(uint64_t number);
+
+// What the packet filter is told to hold them; for tests.
+std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends);
+
+} // namespace cryo::resources
