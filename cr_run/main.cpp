@@ -194,16 +194,18 @@ static int run(int argc, char **argv)
     const char *stand_in = omit ? nullptr : stand_in_for(words, is_job);
     const bool is_rank = !is_job && !no_mpi && stand_in != nullptr &&
                          cryo::coord::is_rank(cryo::coord::own_variables());
+    if (!recover.empty()) {
+        if (const std::string why = why_not_recovered(omit, is_job, is_rank); !why.empty()) {
+            cryo::cli::say("cr_run", why);
+            return cryo::cli::usage_exit;
+        }
+    }
     pid_t whole = getpid(); // what automatic checkpoints save; 0: others make them
     if (is_job)
         follow_parameters(words, keeping);
     if (is_rank)
         whole = cryo::sys::own_variable(cryo::coord::job_variable) == nullptr ? join_job() : 0;
     if (!recover.empty()) {
-        if (const std::string why = why_not_recovered(omit, is_job, is_rank); !why.empty()) {
-            cryo::cli::say("cr_run", why);
-            return cryo::cli::usage_exit;
-        }
         if (const std::optional<int> code = supervise(words, keeping, recover))
             return *code;
     } else if (keeping.wanted() && whole != 0) {

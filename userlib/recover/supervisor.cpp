@@ -374,7 +374,7 @@ Action Supervisor::judge()
     Result<Images> images = Images::take(task_.keeping.directory);
     if (!images)
         return stop(images.error());
-    const Action next = decision_.after(end, images->names());
+    Action next = decision_.after(end, images->names());
     for (const std::string &name : next.abandoned) {
         say(fmt::format("it has come no further than {}/{}, which is abandoned",
                         task_.keeping.directory, name));

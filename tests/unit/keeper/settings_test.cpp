@@ -86,9 +86,10 @@ TEST_F(Options, AsWordsOfACommandLineAreTheSame)
 {
     for (const std::vector<std::string> &words :
          {std::vector<std::string>{"--interval=5m"},
-          {"--interval=auto", "--into", directory_ + "/one", "--second", directory_ + "/two",
-           "--bandwidth=100M", "--keep=5", "--failure-interval=12h", "--before-deadline=1h",
-           "--max-overhead=2.5%", "--delta=none", "--compress=always"}}) {
+          std::vector<std::string>{"--interval=auto", "--into", directory_ + "/one", "--second",
+                                   directory_ + "/two", "--bandwidth=100M", "--keep=5",
+                                   "--failure-interval=12h", "--before-deadline=1h",
+                                   "--max-overhead=2.5%", "--delta=none", "--compress=always"}}) {
         const Result<Settings> settings = parse(words);
         ASSERT_TRUE(settings) << settings.error().text();
         const Result<Settings> again = parse(words_of(*settings));
