@@ -3,6 +3,7 @@
 #include "base/clock.hpp"
 #include "base/print.hpp"
 #include "cli/command.hpp"
+#include "cli/number.hpp"
 #include "cli/text.hpp"
 #include "recover/published.hpp"
 
@@ -115,7 +116,7 @@ int run(int argc, char **argv)
     pid_t pid = 0;
     bool json = false;
     app.add_option("PID", pid, "Only this one: the process id of the program, or of its supervisor")
-        ->check(CLI::PositiveNumber);
+        ->transform(cryo::cli::above_zero());
     app.add_flag("--json", json, "Print a line of JSON for each program");
     cryo::cli::add_examples(app, {{"cr_status 412", "what is known of one"},
                                   {"cr_status --json", "of all of them, for a script"}});
