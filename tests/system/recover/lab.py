@@ -13,12 +13,12 @@ import unittest
 
 BIN = os.path.abspath(sys.argv.pop(1))
 PATIENCE = 60
-# Numbers, each once, whatever happens in between.
+# Numbers, each once, whatever happens in between, until a file is there.
 COUNT = """
-import sys, time
+import os, sys, time
 memory = [bytearray(4096) for _ in range(500)]
 number = 0
-while number != {last}:
+while not os.path.exists("end"):
     number += 1
     memory[number % 500][number % 4096] ^= 255
     print(number, flush=True)
@@ -96,8 +96,16 @@ class Case(unittest.TestCase):
             if executable_of(pid) != "keeper":
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        for pid in self.others:  # a keeper writes into our directory
+        for pid in (*self.others, *self.keepers()):  # a keeper writes into our directory
             wait_until("the end of all", lambda p=pid: not exists(p))
+
+    def keepers(self):
+        """Of programs that have ended just now, too."""
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            with contextlib.suppress(OSError):
+                if executable_of(pid) == "keeper" and \
+                        os.readlink(f"/proc/{pid}/fd/2") == self.path("err"):
+                    yield pid
 
     def path(self, *names):
         return os.path.join(self.top, *names)
@@ -140,8 +148,16 @@ class Case(unittest.TestCase):
     def python(self, text, **more):
         return self.start(sys.executable, "-c", text, **more)
 
-    def count(self, last=-1, status=0, **more):
-        return self.python(COUNT.format(last=last, status=status), **more)
+    def count(self, status=0, **more):
+        return self.python(COUNT.format(status=status), **more)
+
+    def let_end(self, supervisor):
+        """A program that counts: its exit status. It has told each number once."""
+        with open(self.path("end"), "w", encoding="ascii"):
+            pass
+        status = supervisor.wait(PATIENCE)
+        self.assert_counted()
+        return status
 
     def policy(self, text):
         with open(self.path("policy.toml"), "w", encoding="utf-8") as file:
@@ -158,12 +174,16 @@ class Case(unittest.TestCase):
 
     def pid_of(self, supervisor):
         """Of the program, while it runs."""
-        return wait_until("the program's process",
-                          lambda: supervisor.poll() is not None or self.status(supervisor).get("pid"))
+        def pid():
+            self.assertIsNone(supervisor.poll(), "the program has ended")
+            return self.status(supervisor).get("pid")
+        return wait_until("the program's process", pid)
 
     def await_recovery(self, supervisor, count):
-        wait_until(f"recovery {count}: {self.errors()}",
-                   lambda: self.status(supervisor).get("recoveries") == count)
+        def is_back():
+            self.assertIsNone(supervisor.poll(), self.errors())
+            return self.status(supervisor).get("recoveries") == count
+        wait_until(f"recovery {count}", is_back)
 
     @staticmethod
     def keeper_of(supervisor):
@@ -180,6 +200,6 @@ class Case(unittest.TestCase):
         before = self.keeper_log()
         wait_until(f"{more} more images", lambda: self.keeper_log() >= before + more)
 
-    def assert_counted(self, last=None):
+    def assert_counted(self):
         numbers = self.numbers()
-        self.assertEqual(numbers, list(range(1, (last or len(numbers)) + 1)))
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))

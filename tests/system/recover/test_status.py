@@ -51,7 +51,7 @@ class Status(lab.Case):
 
     def test_program_that_is_only_saved(self):
         program = self.spawn(lab.tool("cr_run"), "--interval", "100ms", "--into", "one",
-                             sys.executable, "-c", lab.COUNT.format(last=-1, status=0))
+                             sys.executable, "-c", lab.COUNT.format(status=0))
         self.await_images(1)
         said = self.status(program)
         self.assertEqual((said["state"], said["pid"], said["supervisor"]),
