@@ -7,9 +7,9 @@
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
 #include "cli/text.hpp"
-#include "forward.hpp"
 #include "keeper/launch.hpp"
 #include "options.hpp"
+#include "parent/forward.hpp"
 #include "pid_namespace.hpp"
 #include "restore/choosing_ids.hpp"
 #include "sys/own_variable.hpp"
@@ -29,6 +29,10 @@
 namespace {
 
 using cryo::Fd;
+using cryo::parent::forward_signals;
+using cryo::parent::hold_signals;
+using cryo::parent::mimic;
+using cryo::parent::release_signals;
 
 // Passes the descriptor of an image that came from a pipe to a namespace's first process.
 constexpr const char *kept_variable = "CRYO_RESTART_IMAGE";
@@ -103,6 +107,7 @@ class Command
     int tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive);
     int report(const cryo::backend::Alive &alive);
     void tell(const cryo::backend::Alive &alive) const;
+    void tell_supervisor(const cryo::backend::Alive &alive, bool kept) const;
     int fail(const cryo::Error &error, pid_t pid = 0) const
     {
         release_signals();
@@ -206,6 +211,22 @@ void Command::tell(const cryo::backend::Alive &alive) const
                          stderr);
 }
 
+// One line for the supervisor of cr_run, which waits for us as for the program.
+void Command::tell_supervisor(const cryo::backend::Alive &alive, bool kept) const
+{
+    if (options_.supervisor < 0)
+        return;
+    const nlohmann::json said = {{"pid", alive.pid},
+                                 {"own_pid", outside_ ? outside_->inner_pid() : alive.pid},
+                                 {"saved_at_ns", alive.cut_realtime},
+                                 {"kept", kept}};
+    const std::string line = said.dump() + "\n";
+    signal(SIGPIPE, SIG_IGN); // the supervisor may have been killed
+    if (write(options_.supervisor, line.data(), line.size()) < 0)
+        cryo::cli::say("cr_restart", "the supervisor has ended: the program goes on without it");
+    close(options_.supervisor);
+}
+
 int Command::tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive)
 {
     release_signals();
@@ -244,6 +265,8 @@ int Command::run()
                          {}};
     if (options_.heartbeat >= 0)
         add_heartbeat(listener, options_.heartbeat);
+    if (options_.supervisor >= 0)
+        fcntl(options_.supervisor, F_SETFD, FD_CLOEXEC);
     hold_signals();
     const cryo::Result<bool> by_default = needs_namespace();
     cryo::Result<cryo::backend::Alive> alive = !by_default ? by_default.error()
@@ -269,13 +292,16 @@ int Command::run()
                                     "their old ids in a pid namespace (--no-restore-pid gives "
                                     "them new ones)");
     tell(*alive);
+    bool kept = false;
     if (options_.keeping.wanted()) {
         for (const std::string &notice : options_.keeping.notices)
             cryo::cli::say("cr_restart", notice);
-        const cryo::Result<void> kept = cryo::keeper::launch(options_.keeping, alive->pid);
+        const cryo::Result<void> launched = cryo::keeper::launch(options_.keeping, alive->pid);
+        kept = static_cast<bool>(launched);
         if (!kept) // the program is back, and goes on
-            cryo::cli::say("cr_restart", "no automatic checkpoints: " + kept.error().text());
+            cryo::cli::say("cr_restart", "no automatic checkpoints: " + launched.error().text());
     }
+    tell_supervisor(*alive, kept);
     if (const int status = options_.hooks.succeeded(alive->pid); status != 0)
         return status;
     const cryo::Result<End> end = await_end(alive->pid);

@@ -115,8 +115,9 @@ void add_options(CLI::App &app, Options &options)
     app.add_flag("--rehearse", options.request.options.rehearse,
                  "Restore the processes in namespaces of their own, compare them with the image "
                  "before any of them runs, and end them again");
-    app.add_option("--heartbeat", options.heartbeat)->group(""); // used by cr_checkpoint
-    app.add_option("--owner-teller", options.teller)->group(""); // likewise
+    app.add_option("--heartbeat", options.heartbeat)->group("");   // used by cr_checkpoint
+    app.add_option("--supervisor", options.supervisor)->group(""); // used by cr_run --recover
+    app.add_option("--owner-teller", options.teller)->group("");   // likewise
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option(
            "--backend", options.backend,

@@ -25,6 +25,7 @@ struct Options {
     bool pidns = false;
     bool ids_chosen = false; // the user says which ids they are to have
     int heartbeat = -1;      // gets a byte whenever a rehearsal progresses
+    int supervisor = -1;     // gets a line when the program is back
     int teller = -1;         // whom to ask for owners in a user namespace: base/owner_teller.hpp
     Hooks hooks;
     cryo::keeper::Settings keeping;

@@ -14,6 +14,7 @@
 #include "keeper/launch.hpp"
 #include "mpi_family.hpp"
 #include "obstacles.hpp"
+#include "recover/supervisor.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
@@ -25,6 +26,8 @@
 namespace {
 
 using cryo::Error;
+
+constexpr const char *default_policy = "default"; // of --recover without a file
 
 // Says now, not at the checkpoint, that MPI processes run without what they are saved with.
 // `library` is the file that is missing; "": it is not known which one the job needs.
@@ -59,6 +62,39 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
     if (good)
         return {};
     return cryo::cli::fail("cr_run", good.error());
+}
+
+// Stays as the supervisor of the program. Nothing in the child that is to become it; else the exit
+// code.
+std::optional<int> supervise(const std::vector<std::string> &words,
+                             cryo::keeper::Settings &settings, const std::string &file)
+{
+    cryo::Result<cryo::recover::Policy> policy = cryo::recover::Policy();
+    if (file != default_policy)
+        policy = cryo::recover::read_policy(file);
+    if (!policy)
+        return cryo::cli::fail("cr_run", policy.error());
+    cryo::Result<void> good =
+        cryo::keeper::complete(settings, fmt::format("context.{}.d", getpid()));
+    for (const std::string &notice : settings.notices)
+        cryo::cli::say("cr_run", notice);
+    if (!good)
+        return cryo::cli::fail("cr_run", good.error());
+    return cryo::recover::Supervisor({words, settings, std::move(*policy)}).run();
+}
+
+// Why the program cannot be brought back by itself; "": it can.
+std::string why_not_recovered(bool omit, bool is_job, bool is_rank)
+{
+    if (omit)
+        return "--recover and --omit exclude each other";
+    if (is_job)
+        return "--recover: MPI jobs do not come back by themselves; save this one with --interval, "
+               "and bring it back with ompi-restart";
+    if (is_rank)
+        return "--recover: ranks of MPI jobs do not come back by themselves; start the job as "
+               "`cr_run --interval TIME mpirun ...`, and bring it back with ompi-restart";
+    return {};
 }
 
 // Open MPI's parameters may set what cr_run's options set; --interval and --into win.
@@ -121,11 +157,23 @@ static int run(int argc, char **argv)
     bool quiet = false;
     app.add_flag("-q,--quiet", quiet, "Do not say what keeps the program from being saved");
     cryo::keeper::Settings keeping;
+    std::string recover; // "": no
+    auto *recovers =
+        app.add_flag(fmt::format("--recover{{{}}}", default_policy), recover,
+                     "Stay in front, and bring the program back from its newest image when a "
+                     "fault ends it (=FILE: as this file says)")
+            ->group("Recovery");
     cryo::keeper::add_options(app, keeping);
+    // A recovery needs images: those of --interval=auto, unless the user chooses another one.
+    recovers->each([interval = app.get_option("--interval")](const std::string &) {
+        if (interval->count() == 0)
+            interval->add_result("auto");
+    });
     cryo::cli::use_help(app, "PROGRAM [ARGS]...");
     cryo::cli::add_examples(
         app, {{"cr_run ./app", "from now on cr_checkpoint can save it"},
               {"cr_run --interval 5m ./app", "it is saved every five minutes, by itself"},
+              {"cr_run --recover ./app", "it comes back by itself when it is killed or crashes"},
               {"cr_run mpirun -n 4 ./app", "an MPI job, which ompi-checkpoint saves"}});
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
@@ -146,12 +194,21 @@ static int run(int argc, char **argv)
     const char *stand_in = omit ? nullptr : stand_in_for(words, is_job);
     const bool is_rank = !is_job && !no_mpi && stand_in != nullptr &&
                          cryo::coord::is_rank(cryo::coord::own_variables());
+    if (!recover.empty()) {
+        if (const std::string why = why_not_recovered(omit, is_job, is_rank); !why.empty()) {
+            cryo::cli::say("cr_run", why);
+            return cryo::cli::usage_exit;
+        }
+    }
     pid_t whole = getpid(); // what automatic checkpoints save; 0: others make them
     if (is_job)
         follow_parameters(words, keeping);
     if (is_rank)
         whole = cryo::sys::own_variable(cryo::coord::job_variable) == nullptr ? join_job() : 0;
-    if (keeping.wanted() && whole != 0) {
+    if (!recover.empty()) {
+        if (const std::optional<int> code = supervise(words, keeping, recover))
+            return *code;
+    } else if (keeping.wanted() && whole != 0) {
         keeping.mpi = is_job || is_rank;
         if (const std::optional<int> code = keep(keeping, omit, whole))
             return *code;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
-#include <vector>
 
 namespace cryo::cli {
 
@@ -46,13 +45,15 @@ void add_names(const CLI::App &app, std::vector<std::string> &names)
     }
 }
 
-// "": none is like it.
-std::string most_like(const CLI::App &app, const std::string &name)
+} // namespace
+
+std::string most_like(const std::string &name, const std::vector<std::string> &names)
 {
     constexpr size_t long_enough = 3; // to be the beginning of a name
-    std::vector<std::string> names;
-    add_names(app, names);
+    constexpr size_t longest = 64;    // of what is compared; nobody mistypes more
     std::string found;
+    if (name.size() < 2 || name.size() > longest)
+        return found;
     size_t least = std::max<size_t>(1, name.size() / 3) + 1;
     for (const std::string &one : names) {
         const bool begins = name.size() >= long_enough && one.starts_with(name);
@@ -64,8 +65,6 @@ std::string most_like(const CLI::App &app, const std::string &name)
     }
     return found;
 }
-
-} // namespace
 
 std::string unknown_option(const CLI::App &app)
 {
@@ -80,11 +79,11 @@ std::string unknown_option(const CLI::App &app)
 
 std::string no_such_option(const CLI::App &app, const std::string &word)
 {
-    constexpr size_t longest = 64; // of what is compared; nobody mistypes more
     const std::string name = word.substr(0, word.find('='));
     const std::string letters = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-    const bool is_short = letters.size() < 2 || letters.size() > longest;
-    const std::string like = is_short ? "" : most_like(app, letters);
+    std::vector<std::string> names;
+    add_names(app, names);
+    const std::string like = most_like(letters, names);
     return fmt::format("there is no option {}{}; try {} --help", name,
                        like.empty() ? "" : fmt::format(" (did you mean --{}?)", like),
                        app.get_name());

@@ -8,8 +8,12 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace cryo::cli {
+
+// The name that is spelled most like this one; "": none is like it.
+std::string most_like(const std::string &name, const std::vector<std::string> &names);
 
 // The first word that the parser has left over because it is no option of the command or of the
 // subcommand that was named; "": there is none.

@@ -146,6 +146,25 @@ void add_options(CLI::App &app, Settings &settings)
         ->needs(second);
 }
 
+std::vector<std::string> words_of(const Settings &settings)
+{
+    std::vector<std::string> words = {
+        "--interval=" + settings.interval, "--into=" + settings.directory,
+        fmt::format("--keep={}", settings.keep),
+        fmt::format("--failure-interval={}s", settings.failure_interval)};
+    if (settings.max_overhead > 0)
+        words.push_back(fmt::format("--max-overhead={}", settings.max_overhead));
+    if (settings.deadline > 0)
+        words.push_back(fmt::format("--before-deadline=@{}", settings.deadline));
+    if (!settings.second.empty())
+        words.push_back("--second=" + settings.second);
+    if (settings.bandwidth > 0)
+        words.push_back(fmt::format("--bandwidth={}", settings.bandwidth));
+    const std::vector<std::string> common = cli::words_of(settings.common, cli::Command::keeper);
+    words.insert(words.end(), common.begin(), common.end());
+    return words;
+}
+
 Result<void> complete(Settings &settings, const std::string &directory)
 {
     if (settings.interval != "auto") {

@@ -52,6 +52,10 @@ void add_options(CLI::App &app, Settings &settings);
 // Evaluates the options, and makes the directories. `directory` is the default.
 Result<void> complete(Settings &settings, const std::string &directory);
 
+// The options with which cr_restart makes the checkpoints that these settings, which are complete,
+// ask for.
+std::vector<std::string> words_of(const Settings &settings);
+
 // 90, 90s, 1.5m, 2h, 1d in seconds.
 Result<double> duration(const std::string &text);
 

@@ -37,7 +37,7 @@ class Manual(case.Case):
         return found
 
     def test_pages(self):
-        for command in ("cr_run", "cr_checkpoint", "cr_restart"):
+        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_status"):
             self.assertEqual(sorted(self.in_help(command)), sorted(in_manual(command)), command)
 
     def test_completions(self):

@@ -8,8 +8,8 @@ import os
 import case
 
 ABOVE = "wants a whole number above 0, not '{}'"
-COMMANDS = ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "ompi-checkpoint",
-            "ompi-restart", "mpi-checkpoint", "mpi-restart", "opal-checkpoint", "opal-restart")
+COMMANDS = ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "cr_status",
+            "ompi-checkpoint", "ompi-restart", "mpi-checkpoint", "mpi-restart", "opal-checkpoint", "opal-restart")
 
 MORE = "wants a whole number, 0 or more, not '{}'"
 DESCRIPTOR = "--fd: wants the number of an open descriptor, not '{}'; a file is named by -f, --file"
@@ -62,7 +62,7 @@ class Numbers(case.Case):
                       self.run_command("cr_run", "--help").stdout)
 
     def test_no_internals_in_the_help(self):
-        for name in ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta",
+        for name in ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "cr_status",
                      "ompi-checkpoint", "ompi-restart", "opal-checkpoint", "opal-restart"):
             said = self.run_command(name, "--help").stdout
             for word in ("INT", "FLOAT", "{", "REQUIRED", "Needs:", "Excludes:", " in ["):

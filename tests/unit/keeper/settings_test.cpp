@@ -82,6 +82,28 @@ TEST_F(Options, All)
     EXPECT_EQ(parse({"--interval=1s", "--max-overhead=2.5%"})->max_overhead, 2.5);
 }
 
+TEST_F(Options, AsWordsOfACommandLineAreTheSame)
+{
+    for (const std::vector<std::string> &words :
+         {std::vector<std::string>{"--interval=5m"},
+          std::vector<std::string>{"--interval=auto", "--into", directory_ + "/one", "--second",
+                                   directory_ + "/two", "--bandwidth=100M", "--keep=5",
+                                   "--failure-interval=12h", "--before-deadline=1h",
+                                   "--max-overhead=2.5%", "--delta=none", "--compress=always"}}) {
+        const Result<Settings> settings = parse(words);
+        ASSERT_TRUE(settings) << settings.error().text();
+        const Result<Settings> again = parse(words_of(*settings));
+        ASSERT_TRUE(again) << again.error().text();
+        nlohmann::json first = *settings;
+        nlohmann::json second = *again;
+        for (const char *name : {"before", "made_directory", "made_second"}) {
+            first.erase(name);
+            second.erase(name);
+        }
+        EXPECT_EQ(first, second);
+    }
+}
+
 TEST_F(Options, DeadlineOfTheBatchSystem)
 {
     unsetenv("SLURM_JOB_END_TIME");

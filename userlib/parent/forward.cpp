@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "forward.hpp"
+#include "parent/forward.hpp"
 
 #include "look/proc.hpp"
 
@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace cryo::parent {
+
 namespace {
 
 volatile sig_atomic_t child;
@@ -20,12 +22,8 @@ sigset_t before;                       // what was blocked when we began
 // The terminal's signals reach the program directly if it is in our process group.
 void forward(int signal, siginfo_t *info, void *)
 {
-    if (info->si_code == SI_KERNEL && passes_terminal == 0)
-        return;
-    if (info->si_code == SI_QUEUE)
-        sigqueue(child, signal, info->si_value);
-    else
-        kill(child, signal);
+    if (info->si_code != SI_KERNEL || passes_terminal != 0)
+        pass_on(child, signal, info->si_code, info->si_value);
 }
 
 // Not forwarded: signals of our own faults, those that cannot
@@ -43,18 +41,31 @@ bool is_own(int signal)
 // Whether it leads a session without a terminal.
 bool is_apart(pid_t pid)
 {
-    const cryo::Result<std::string> stat = cryo::capture::Proc(pid).read("stat");
+    const Result<std::string> stat = capture::Proc(pid).read("stat");
     const size_t close = stat ? stat->rfind(") ") : std::string::npos;
     if (close == std::string::npos || getsid(pid) != pid)
         return false;
     std::string_view rest = std::string_view(*stat).substr(close + 2);
     constexpr int words_before = 4; // the state, its parent, group and session
     for (int i = 0; i < words_before; i++)
-        cryo::capture::take_word(rest);
-    return cryo::capture::take_number(rest) == 0;
+        capture::take_word(rest);
+    return capture::take_number(rest) == 0;
 }
 
 } // namespace
+
+bool is_passed_on(int signal)
+{
+    return !is_own(signal);
+}
+
+void pass_on(pid_t to, int signal, int code, sigval value)
+{
+    if (code == SI_QUEUE)
+        sigqueue(to, signal, value);
+    else
+        kill(to, signal);
+}
 
 void hold_signals()
 {
@@ -104,3 +115,5 @@ int mimic(int wait_status)
     raise(signal);
     return 128 + signal;
 }
+
+} // namespace cryo::parent

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs under `cr_run --recover`, each in a directory of its own."""
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BIN = os.path.abspath(sys.argv.pop(1))
+PATIENCE = 60
+# Numbers, each once, whatever happens in between, until a file is there.
+COUNT = """
+import os, sys, time
+memory = [bytearray(4096) for _ in range(500)]
+number = 0
+while not os.path.exists("end"):
+    number += 1
+    memory[number % 500][number % 4096] ^= 255
+    print(number, flush=True)
+    time.sleep(0.005)
+sys.exit({status})
+"""
+
+
+def tool(name):
+    return os.path.join(BIN, name)
+
+
+def wait_until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.005)
+    return value
+
+
+def exists(pid):
+    """Not so for a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            return [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def descendants_of(pid):
+    return [one for child in children_of(pid) for one in (child, *descendants_of(child))]
+
+
+def executable_of(pid):
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
+
+
+def name_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="cryo-recover.")
+        self.addCleanup(shutil.rmtree, self.top)
+        self.environment = dict(os.environ, CRYO_RUNTIME_DIR=self.path("runtime"))
+        self.supervisors = []
+        self.others = []  # that a test has made and nobody else ends
+        self.addCleanup(self.end_all)
+
+    def end_all(self):
+        for supervisor in self.supervisors:
+            below = descendants_of(supervisor.pid)
+            if supervisor.poll() is None:
+                supervisor.kill()
+            supervisor.wait()
+            self.others += below
+        for pid in self.others:
+            if executable_of(pid) != "keeper":
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        for pid in (*self.others, *self.keepers()):  # a keeper writes into our directory
+            wait_until("the end of all", lambda p=pid: not exists(p))
+
+    def keepers(self):
+        """Of programs that have ended just now, too."""
+        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+            with contextlib.suppress(OSError):
+                if executable_of(pid) == "keeper" and \
+                        os.readlink(f"/proc/{pid}/fd/2") == self.path("err"):
+                    yield pid
+
+    def path(self, *names):
+        return os.path.join(self.top, *names)
+
+    def text(self, name):
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def errors(self):
+        return self.text("err")
+
+    def numbers(self):
+        # The last line may be incomplete.
+        return [int(line) for line in self.text("out").split("\n")[:-1]]
+
+    def images(self):
+        try:
+            return sorted(n for n in os.listdir(self.path("one")) if n.startswith("context."))
+        except FileNotFoundError:
+            return []
+
+    def keeper_log(self):
+        return self.text("one/keeper.log").count("on the disk")
+
+    def spawn(self, *words, **more):
+        with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
+            more = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err,
+                    "start_new_session": True, **more}
+            program = subprocess.Popen(words, cwd=self.top, env=self.environment, **more)
+        self.supervisors.append(program)
+        return program
+
+    def start(self, *words, recover="--recover", interval="100ms", options=(), **more):
+        return self.spawn(tool("cr_run"), recover, "--interval", interval, "--into", "one", *options,
+                          *words, **more)
+
+    def python(self, text, **more):
+        return self.start(sys.executable, "-c", text, **more)
+
+    def count(self, status=0, **more):
+        return self.python(COUNT.format(status=status), **more)
+
+    def let_end(self, supervisor):
+        """A program that counts: its exit status. It has told each number once."""
+        with open(self.path("end"), "w", encoding="ascii"):
+            pass
+        status = supervisor.wait(PATIENCE)
+        self.assert_counted()
+        return status
+
+    def policy(self, text):
+        with open(self.path("policy.toml"), "w", encoding="utf-8") as file:
+            file.write(text)
+        return "--recover=policy.toml"
+
+    def run_status(self, *words):
+        return subprocess.run([tool("cr_status"), *words], capture_output=True, text=True,
+                              env=self.environment, timeout=PATIENCE, check=False)
+
+    def status(self, supervisor):
+        done = self.run_status("--json", str(supervisor.pid))
+        return json.loads(done.stdout) if done.stdout else {}
+
+    def pid_of(self, supervisor):
+        """Of the program, while it runs."""
+        def pid():
+            self.assertIsNone(supervisor.poll(), "the program has ended")
+            return self.status(supervisor).get("pid")
+        return wait_until("the program's process", pid)
+
+    def await_recovery(self, supervisor, count):
+        def is_back():
+            self.assertIsNone(supervisor.poll(), self.errors())
+            return self.status(supervisor).get("recoveries") == count
+        wait_until(f"recovery {count}", is_back)
+
+    @staticmethod
+    def keeper_of(supervisor):
+        return wait_until("the keeper", lambda: [pid for pid in children_of(supervisor.pid)
+                                                 if executable_of(pid) == "keeper"])[0]
+
+    def make_image(self, supervisor):
+        before = self.keeper_log()
+        os.kill(self.keeper_of(supervisor), signal.SIGUSR1)
+        wait_until("the image", lambda: self.keeper_log() > before)
+
+    def await_images(self, more=1):
+        """A number of images that were made from now on."""
+        before = self.keeper_log()
+        wait_until(f"{more} more images", lambda: self.keeper_log() >= before + more)
+
+    def assert_counted(self):
+        numbers = self.numbers()
+        self.assertEqual(numbers, list(range(1, len(numbers) + 1)))

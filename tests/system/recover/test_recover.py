@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cr_run --recover: faults, and what comes of them.
+
+    test_recover.py DIRECTORY-OF-COMMANDS
+"""
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import lab
+from lab import wait_until
+
+
+class Recover(lab.Case):
+    def test_killed_program_comes_back(self):
+        """Again and again; it ends as it would have ended, with its own status, and told everything once."""
+        supervisor = self.count(status=7)
+        for generation in range(3):
+            self.await_images(2)
+            os.kill(self.pid_of(supervisor), signal.SIGKILL)
+            self.await_recovery(supervisor, generation + 1)
+        self.assertEqual(self.let_end(supervisor), 7)
+        lines = self.errors().splitlines()
+        self.assertEqual(len(lines), 6, self.errors())
+        for fault, recovery in zip(lines[::2], lines[1::2]):
+            self.assertRegex(fault, r"^cr_run: \d\d:\d\d:\d\d \S+: process \d+ was killed by SIGKILL$")
+            self.assertRegex(recovery, r"^cr_run: \d\d:\d\d:\d\d process .* is back from "
+                                       r"\S+/one/context.\d{6} after .*: .* of its work is done again$")
+
+    def test_fault_of_its_own(self):
+        supervisor = self.python("""
+import os, time
+first = not os.path.exists("once")
+for number in range(1, 200):
+    print(number, flush=True)
+    time.sleep(0.005)
+if not os.path.exists("once"):
+    open("once", "w").close()
+    os.kill(os.getpid(), 11)
+""")
+        self.assertEqual(supervisor.wait(lab.PATIENCE), 0, self.errors())
+        self.assertIn("was killed by SIGSEGV", self.errors())
+        self.assert_counted(199)
+
+    def test_crash_loop_falls_to_older_images_and_ends(self):
+        supervisor = self.python("""
+import os, time
+while not os.path.exists("now"):
+    time.sleep(0.005)
+os.kill(os.getpid(), 7)
+""", recover=self.policy("[[fault]]\nlimit = 2\n"), interval="1h")
+        self.pid_of(supervisor)
+        for _ in range(3):
+            self.make_image(supervisor)
+        images = len(self.images())
+        self.assertGreaterEqual(images, 2)
+        with open(self.path("now"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGBUS)
+        text = self.errors()
+        # Twice from each of the images.
+        self.assertEqual(text.count("was killed by SIGBUS"), 2 * images + 1, text)
+        self.assertEqual(text.count("is back from"), 2 * images, text)
+        self.assertEqual(text.count("is abandoned"), images - 1, text)
+        self.assertIn("is not brought back: it was brought back from context.", text)
+        self.assertEqual(len(self.images()), 1)
+        abandoned = [n for n in os.listdir(self.path("one")) if n.startswith("abandoned.context.")]
+        self.assertEqual(len(abandoned), images - 1)
+
+    def test_own_end_is_no_fault(self):
+        supervisor = self.python("import sys; sys.exit(75)")
+        self.assertEqual(supervisor.wait(lab.PATIENCE), 75)
+        self.assertEqual(self.errors(), "")
+        self.assertFalse(os.path.exists(self.path("one")))
+
+    def test_policy_makes_an_exit_a_fault(self):
+        supervisor = self.python("import sys; print(1, flush=True); sys.exit(75)", interval="1h",
+                                 recover=self.policy("[[fault]]\nexits = [75]\nlimit = 2\n"))
+        self.assertEqual(supervisor.wait(lab.PATIENCE), 75)
+        self.assertEqual(self.numbers(), [1, 1, 1])
+        self.assertIn("it was begun again 2 times and has come to no image", self.errors())
+
+    def test_without_an_image_it_is_begun_again(self):
+        with open(self.path("in"), "w", encoding="ascii") as file:
+            file.write("one\ntwo\n")
+        text = """
+import os, signal, sys
+print(1 if sys.stdin.readline() == "one\\n" else 2, flush=True)
+if not os.path.exists("once"):
+    open("once", "w").close()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+        with open(self.path("in"), "rb") as file:
+            supervisor = self.python(text, interval="1h", stdin=file)
+            self.assertEqual(supervisor.wait(lab.PATIENCE), 0)
+        self.assertEqual(self.numbers(), [1, 1])
+
+    def test_without_an_image_a_pipe_is_not_read_again(self):
+        text = "import os; input(); os.kill(os.getpid(), 9)"
+        supervisor = self.python(text, interval="1h", stdin=subprocess.PIPE)
+        supervisor.stdin.write(b"one\n")
+        supervisor.stdin.close()
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGKILL)
+        self.assertIn("it would miss what was read of its standard input", self.errors())
+
+    def test_policy_may_refuse_the_beginning(self):
+        supervisor = self.python("import os; os.kill(os.getpid(), 9)", interval="1h",
+                                 recover=self.policy('[recovery]\nwithout_image = "give-up"\n'))
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGKILL)
+        self.assertIn("is not brought back: there is no image yet", self.errors())
+
+    @staticmethod
+    def pythons(supervisor):
+        return [pid for pid in lab.descendants_of(supervisor.pid)
+                if lab.executable_of(pid).startswith("python") and lab.name_of(pid) != "cryo copy"]
+
+    def started(self, supervisor):
+        """Each process of the program, and when it has begun."""
+        found = set()
+        for pid in self.pythons(supervisor):
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                found.add((pid, file.read().rsplit(")", 1)[1].split()[19]))
+        return found
+
+    def test_tree_is_ended_whole_and_nobody_else(self):
+        """A process in the group of the program that is not the program's is left alone."""
+        supervisor = self.python("""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    os.fork()
+while True:
+    time.sleep(0.01)
+""", start_new_session=False, process_group=0)
+        stranger = subprocess.Popen(["sleep", "1000"], process_group=supervisor.pid)
+        self.addCleanup(stranger.wait)
+        self.others.append(stranger.pid)
+        wait_until("three processes", lambda: len(self.pythons(supervisor)) == 3)
+        self.await_images(2)
+        before = self.started(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        after = self.started(supervisor)
+        self.assertEqual(len(after), 3)
+        self.assertEqual(before & after, set())
+        self.assertIsNone(stranger.poll())
+
+    def test_files_that_are_no_images_of_the_run(self):
+        """An image that was begun, one of another program, and one that has got a better number."""
+        supervisor = self.count()
+        self.await_images(2)
+        newest = self.images()[-1]
+        for name in ("context.999998", ".context.999999.1"):
+            with open(self.path("one", name), "wb") as file:
+                file.write(b"CRYO half of an image")
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        self.assertRegex(self.errors(), r"is back from \S+/context\.000")
+        self.assertLessEqual(newest, self.images()[-1])
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def test_damaged_image_is_passed_over(self):
+        supervisor = self.count(recover=self.policy("[[fault]]\nlimit = 1\n"), interval="1h",
+                                options=("--delta", "none"))
+        self.pid_of(supervisor)
+        for _ in range(2):
+            self.make_image(supervisor)
+        newest = self.path("one", self.images()[-1])
+        os.chmod(newest, 0o600)
+        with open(newest, "r+b") as file:  # its pages: metadata and name stay
+            file.seek(os.path.getsize(newest) // 2)
+            file.write(b"\xff" * 4096)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        self.assertIn("the restart from", self.errors())
+        self.assertIn("is abandoned", self.errors())
+        written = len(self.numbers())
+        wait_until("more numbers", lambda: len(self.numbers()) > written + 20)
+        self.assert_counted()
+
+    def test_fault_during_the_recovery(self):
+        supervisor = self.count()
+        self.await_images(2)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+
+        def restarting():
+            return [p for p in lab.children_of(supervisor.pid)
+                    if lab.executable_of(p) == "cr_restart"]
+        os.kill(wait_until("cr_restart", restarting)[0], signal.SIGKILL)
+        wait_until("a recovery after the failed one", lambda: "is back from" in self.errors())
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def test_daemon_is_left_alone(self):
+        supervisor = self.python("""
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    with open("daemon.tmp", "w") as file:
+        print(os.getpid(), file=file)
+    os.rename("daemon.tmp", "daemon")
+    while True:
+        time.sleep(1)
+while not os.path.exists("daemon"):
+    time.sleep(0.01)
+""", interval="1h")
+        self.assertEqual(supervisor.wait(lab.PATIENCE), 0)
+        self.others.append(int(self.text("daemon")))
+        self.assertTrue(lab.exists(self.others[-1]))
+        self.assertIn("goes on without its first one", self.errors())
+
+    def test_supervisor_is_killed(self):
+        supervisor = self.count()
+        self.await_images(1)
+        pid = self.pid_of(supervisor)
+        self.others += [pid, *lab.children_of(supervisor.pid)]
+        supervisor.kill()
+        supervisor.wait()
+        written = len(self.numbers())
+        wait_until("more numbers", lambda: len(self.numbers()) > written + 20)
+        self.await_images(1)  # the keeper goes on, too
+        said = self.status(supervisor)
+        self.assertEqual((said["state"], said["pid"]), ("unsupervised", pid))
+        self.assertEqual(self.run_status(str(pid)).returncode, 1)
+
+    def test_without_a_place_for_cr_status(self):
+        """The program comes back all the same."""
+        with open(self.path("runtime"), "w", encoding="ascii"):
+            pass
+        supervisor = self.count()
+        self.await_images(2)
+        os.kill(self.pythons(supervisor)[0], signal.SIGKILL)
+        wait_until("the recovery", lambda: "is back from" in self.errors())
+        self.assertIn("cr_status will not know of this program", self.errors())
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def test_refusals(self):
+        for words, code, text in (
+                (("--recover", "mpirun", "-n", "2", "true"), 255, "bring it back with ompi-restart"),
+                (("--recover", "--mpi", "true"), 255, "bring it back with ompi-restart"),
+                (("--recover", "--omit", "true"), 255, "--omit exclude each other"),
+                (("--recover=none.toml", "true"), 2, "none.toml"),
+                (("--recover=" + self.bad_policy(), "true"), 22, "did you mean 'limit'?"),
+                (("--recover", "--interval", "often", "true"), 22, "often")):
+            done = subprocess.run([lab.tool("cr_run"), *words], cwd=self.top, capture_output=True,
+                                  text=True, env=self.environment, timeout=lab.PATIENCE, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(text, done.stderr)
+        for words, code in ((("nowhere",), 127), (("true",), 0), (("false",), 1)):
+            done = subprocess.run([lab.tool("cr_run"), "-q", "--recover", *words], cwd=self.top,
+                                  capture_output=True, text=True, env=self.environment,
+                                  timeout=lab.PATIENCE, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual([n for n in os.listdir(self.top) if n.startswith("context.")], [])
+
+    def bad_policy(self):
+        self.policy("[[fault]]\nlimitt = 3\n")
+        return "policy.toml"
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

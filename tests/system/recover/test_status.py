@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""cr_status: what it shows of programs that are supervised, only saved, or were.
+
+    test_status.py DIRECTORY-OF-COMMANDS
+"""
+import json
+import os
+import signal
+import sys
+import unittest
+
+import lab
+from lab import wait_until
+
+
+class Status(lab.Case):
+    def test_nothing(self):
+        done = self.run_status("1")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("process 1: is neither brought back nor saved", done.stderr)
+
+    def test_supervised_program(self):
+        supervisor = self.count()
+        self.await_images(1)
+        pid = self.pid_of(supervisor)
+        wait_until("the image", lambda: self.status(supervisor)["checkpoint"])
+        said = self.status(supervisor)
+        self.assertEqual((said["state"], said["supervisor"], said["pid"], said["user"]),
+                         ("running", supervisor.pid, pid, os.geteuid()))
+        self.assertEqual((said["faults"], said["recoveries"], said["last_fault"]), (0, 0, None))
+        self.assertEqual(said["directory"], self.path("one"))
+        self.assertTrue(said["checkpoint"].startswith(self.path("one", "context.")))
+        self.assertIn("print(number, flush=True)", said["command"])
+        os.kill(pid, signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        said = self.status(supervisor)
+        self.assertEqual((said["state"], said["faults"], said["recoveries"]), ("running", 1, 1))
+        self.assertEqual(said["last_fault"], f"process {pid} was killed by SIGKILL")
+        self.assertTrue(lab.exists(said["pid"]))
+        for words in ((), (str(supervisor.pid),), (str(said["pid"]),)):
+            done = self.run_status(*words)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("running", done.stdout)
+            self.assertIn(str(said["pid"]), done.stdout)
+            self.assertNotIn("\n\n", done.stdout)
+        supervisor.terminate()
+        supervisor.wait(lab.PATIENCE)
+        self.assertEqual(self.run_status(str(supervisor.pid)).returncode, 1)
+        self.assertEqual(os.listdir(self.path("runtime", "supervised")), [])
+
+    def test_program_that_is_only_saved(self):
+        program = self.spawn(lab.tool("cr_run"), "--interval", "100ms", "--into", "one",
+                             sys.executable, "-c", lab.COUNT.format(status=0))
+        self.await_images(1)
+        said = self.status(program)
+        self.assertEqual((said["state"], said["pid"], said["supervisor"]),
+                         ("kept", program.pid, None))
+        self.assertEqual(said["directory"], self.path("one"))
+        self.assertTrue(said["checkpoint"].startswith(self.path("one", "context.")))
+        self.assertEqual(self.run_status(str(program.pid)).returncode, 0)
+
+    def test_keeper_is_killed(self):
+        supervisor = self.count()
+        self.await_images(1)
+        os.kill(self.keeper_of(supervisor), signal.SIGKILL)
+        wait_until("that it is shown", lambda: self.status(supervisor)["state"] == "unsaved")
+        self.assertEqual(self.run_status(str(supervisor.pid)).returncode, 1)
+
+    def test_all_are_killed(self):
+        """What they have left is shown as that, and removed by the next supervisor."""
+        supervisor = self.count()
+        self.await_images(1)
+        below = lab.descendants_of(supervisor.pid)
+        supervisor.kill()
+        os.kill(self.status(supervisor)["pid"], signal.SIGKILL)
+        supervisor.wait()
+        for pid in below:
+            wait_until("the end of all", lambda p=pid: not lab.exists(p))
+        self.assertEqual(self.status(supervisor)["state"], "ended")
+        other = self.spawn(lab.tool("cr_run"), "--recover", "--interval", "1h", "--into", "two",
+                           "sleep", "1000")
+        self.pid_of(other)
+        self.assertEqual(os.listdir(self.path("runtime", "supervised")), [str(other.pid)])
+
+    def test_directory_of_others_is_not_believed(self):
+        supervisor = self.count()
+        self.pid_of(supervisor)
+        os.chmod(self.path("runtime", "supervised"), 0o777)
+        self.assertEqual(self.status(supervisor), {})
+        os.chmod(self.path("runtime", "supervised"), 0o700)
+        self.assertEqual(self.status(supervisor)["state"], "running")
+
+    @unittest.skipIf(os.geteuid() != 0, "another user is needed")
+    def test_other_users(self):
+        """Root sees all; others see theirs alone."""
+        supervisor = self.count()
+        pid = self.pid_of(supervisor)
+        done = self.run_as_nobody(str(supervisor.pid))
+        self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+        self.assertNotIn(str(pid), self.run_as_nobody().stdout)
+
+    def run_as_nobody(self, *words):
+        import subprocess  # pylint: disable=import-outside-toplevel
+        return subprocess.run([lab.tool("cr_status"), *words], capture_output=True, text=True,
+                              env=self.environment, timeout=lab.PATIENCE, check=False,
+                              user=65534, group=65534, extra_groups=[], cwd="/")
+
+    def test_json_is_a_line_each(self):
+        first = self.count()
+        self.pid_of(first)
+        second = self.spawn(lab.tool("cr_run"), "--recover", "--interval", "1h", "--into", "two",
+                            "sleep", "1000")
+        self.pid_of(second)
+        lines = self.run_status("--json").stdout.splitlines()
+        found = {json.loads(line)["supervisor"] for line in lines}
+        self.assertLessEqual({first.pid, second.pid}, found)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

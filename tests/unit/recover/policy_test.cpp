@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The file of --recover=FILE: what it says, and what is said of mistakes in it.
+#include "recover/policy.hpp"
+
+#include <csignal>
+#include <gtest/gtest.h>
+
+namespace cryo::recover {
+namespace {
+
+std::string mistake(const std::string &text)
+{
+    const Result<Policy> policy = parse_policy(text, "p.toml");
+    return policy ? "" : policy.error().text();
+}
+
+TEST(Policy, ThatIsEmptyIsTheDefault)
+{
+    const Result<Policy> policy = parse_policy("# nothing\n", "p.toml");
+    ASSERT_TRUE(policy);
+    EXPECT_EQ(policy->signals, Policy().signals);
+    EXPECT_EQ(policy->limit, 3U);
+    EXPECT_TRUE(policy->exits.empty());
+    EXPECT_TRUE(policy->begins_again);
+}
+
+TEST(Policy, HasWhatTheFileSays)
+{
+    const Result<Policy> policy = parse_policy("[recovery]\n"
+                                               "protocol = \"coordinated\"\n"
+                                               "without_image = \"give-up\"\n"
+                                               "[[fault]]\n"
+                                               "detector = \"process\"\n"
+                                               "recover = \"restart\"\n"
+                                               "signals = [\"SIGKILL\", \"TERM\"]\n"
+                                               "exits = [1, 255]\n"
+                                               "limit = 7\n",
+                                               "p.toml");
+    ASSERT_TRUE(policy) << policy.error().text();
+    EXPECT_EQ(policy->signals, (std::set<int>{SIGKILL, SIGTERM}));
+    EXPECT_EQ(policy->exits, (std::set<int>{1, 255}));
+    EXPECT_EQ(policy->limit, 7U);
+    EXPECT_FALSE(policy->begins_again);
+}
+
+TEST(Policy, NamesTheNearestOfWhatIsUnknown)
+{
+    EXPECT_EQ(mistake("[recovery]\nwithout_images = \"begin\"\n"),
+              "p.toml:2: in [recovery], 'without_images' is unknown (did you mean "
+              "'without_image'?)");
+    EXPECT_EQ(mistake("[[fault]]\n\nlimits = 3\n"),
+              "p.toml:3: in [[fault]], 'limits' is unknown (did you mean 'limit'?)");
+    EXPECT_EQ(mistake("[[fault]]\nsignals = [\"KIL\"]\n"),
+              "p.toml:2: signal 'KIL' is unknown (did you mean 'KILL'?)");
+    EXPECT_EQ(mistake("[recover]\n"),
+              "p.toml:1: the table 'recover' is unknown (did you mean 'recovery'?)");
+    EXPECT_EQ(mistake("[[fault]]\nrecover = \"xyzzy\"\n"),
+              "p.toml:2: recover 'xyzzy' is unknown (known: restart)");
+}
+
+TEST(Policy, RefusesByNameWhatJobsAloneWillHave)
+{
+    for (const char *word : {"ignore", "migration", "transfer"})
+        EXPECT_EQ(mistake(std::string("[[fault]]\nrecover = \"") + word + "\"\n"),
+                  std::string("p.toml:2: recover = \"") + word +
+                      "\": one process or tree has only \"restart\"");
+    EXPECT_NE(mistake("[[fault]]\ndetector = \"network\"\n").find("only \"process\""),
+              std::string::npos);
+    EXPECT_NE(mistake("[recovery]\nprotocol = \"pessimistic\"\n").find("only \"coordinated\""),
+              std::string::npos);
+}
+
+TEST(Policy, RefusesValuesOfAnotherKind)
+{
+    for (const char *text :
+         {"recovery = 1\n", "fault = 1\n", "fault = []\n", "[[fault]]\n[[fault]]\n",
+          "[[fault]]\nlimit = 0\n", "[[fault]]\nlimit = 1001\n", "[[fault]]\nlimit = \"3\"\n",
+          "[[fault]]\nsignals = \"KILL\"\n", "[[fault]]\nsignals = [9]\n",
+          "[[fault]]\nexits = [0]\n", "[[fault]]\nexits = [256]\n", "[[fault]]\nexits = 3\n",
+          "[recovery]\nwithout_image = true\n", "[recovery\n", "\xff\n"})
+        EXPECT_TRUE(mistake(text).starts_with("p.toml:")) << text << mistake(text);
+}
+
+TEST(Policy, ThatCannotBeReadIsAnError)
+{
+    const Result<Policy> policy = read_policy("/nowhere/p.toml");
+    ASSERT_FALSE(policy);
+    EXPECT_NE(policy.error().text().find("/nowhere/p.toml"), std::string::npos);
+}
+
+TEST(SignalName, IsThatOfTheManual)
+{
+    EXPECT_EQ(signal_name(SIGKILL), "SIGKILL");
+    EXPECT_EQ(signal_name(SIGRTMIN), "signal 34");
+}
+
+} // namespace
+} // namespace cryo::recover

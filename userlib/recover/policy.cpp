@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recover/policy.hpp"
+
+#include "base/contents.hpp"
+#include "cli/unknown_option.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+#include <vector>
+
+namespace cryo::recover {
+
+namespace {
+
+constexpr int most_faults = 1000;
+constexpr int last_exit = 255;
+
+using Names = std::vector<std::string>;
+
+// Reads the tables of one file, and keeps the first error.
+class Reader
+{
+  public:
+    explicit Reader(const std::string &path) : path_(path) {}
+
+    Result<Policy> read(const toml::table &all);
+
+  private:
+    void read_recovery(const toml::node &value);
+    void read_faults(const toml::node &value);
+    void read_process(const toml::table &fault);
+    void read_signals(const toml::node &list);
+    void read_exits(const toml::node &list);
+    void wrong(const toml::node &where, const std::string &what);
+    // The names are all that the table may have.
+    void check_names(const toml::table &table, const std::string &of, const Names &known);
+    // The value has to be one of `known`. `later`: those that are known and not there yet.
+    std::string word_of(const toml::table &table, const char *name, const Names &known,
+                        const Names &later = {});
+    const toml::array *list_of(const toml::node &value, const char *name);
+
+    const std::string &path_;
+    Policy policy_;
+    std::vector<Error> errors_;
+};
+
+std::string no_such(const std::string &what, const std::string &word, const Names &known)
+{
+    const std::string like = cli::most_like(word, known);
+    return fmt::format("{} '{}' is unknown ({})", what, word,
+                       like.empty() ? fmt::format("known: {}", fmt::join(known, ", "))
+                                    : fmt::format("did you mean '{}'?", like));
+}
+
+void Reader::wrong(const toml::node &where, const std::string &what)
+{
+    errors_.emplace_back(EINVAL, fmt::format("{}:{}: {}", path_, where.source().begin.line, what));
+}
+
+void Reader::check_names(const toml::table &table, const std::string &of, const Names &known)
+{
+    for (const auto &[key, value] : table) {
+        const std::string name(key.str());
+        if (std::ranges::find(known, name) == known.end())
+            wrong(value, no_such(of, name, known));
+    }
+}
+
+std::string Reader::word_of(const toml::table &table, const char *name, const Names &known,
+                            const Names &later)
+{
+    const toml::node *value = table.get(name);
+    if (value == nullptr)
+        return {};
+    const auto *text = value->as_string();
+    if (text == nullptr) {
+        wrong(*value, fmt::format("{} has to be a text", name));
+    } else if (std::ranges::find(later, text->get()) != later.end()) {
+        wrong(*value, fmt::format("{} = \"{}\": one process or tree has only \"{}\"", name,
+                                  text->get(), fmt::join(known, "\" and \"")));
+    } else if (std::ranges::find(known, text->get()) == known.end()) {
+        wrong(*value, no_such(name, text->get(), known));
+    } else {
+        return text->get();
+    }
+    return {};
+}
+
+const toml::array *Reader::list_of(const toml::node &value, const char *name)
+{
+    if (value.as_array() == nullptr)
+        wrong(value, fmt::format("{} has to be a list", name));
+    return value.as_array();
+}
+
+void Reader::read_recovery(const toml::node &value)
+{
+    const toml::table *table = value.as_table();
+    if (table == nullptr)
+        return wrong(value, "recovery has to be a table, as [recovery]");
+    check_names(*table, "in [recovery],", {"protocol", "without_image"});
+    word_of(*table, "protocol", {"coordinated"}, {"pessimistic", "send-deterministic"});
+    policy_.begins_again = word_of(*table, "without_image", {"begin", "give-up"}) != "give-up";
+}
+
+// Of 1 to 31 without those that end no program.
+Names signal_names()
+{
+    Names names;
+    for (int signal = 1; signal <= 31; signal++) {
+        const char *name = sigabbrev_np(signal);
+        if (name != nullptr)
+            names.emplace_back(name);
+    }
+    return names;
+}
+
+void Reader::read_signals(const toml::node &value)
+{
+    const toml::array *list = list_of(value, "signals");
+    if (list == nullptr)
+        return;
+    policy_.signals.clear();
+    for (const toml::node &one : *list) {
+        const auto *text = one.as_string();
+        if (text == nullptr) {
+            wrong(one, "signals has to be a list of names, such as \"KILL\"");
+            continue;
+        }
+        std::string name = text->get();
+        if (name.starts_with("SIG"))
+            name.erase(0, 3);
+        const Names names = signal_names();
+        if (std::ranges::find(names, name) == names.end())
+            wrong(one, no_such("signal", name, names));
+        for (int signal = 1; signal <= 31; signal++) {
+            const char *known = sigabbrev_np(signal);
+            if (known != nullptr && name == known)
+                policy_.signals.insert(signal);
+        }
+    }
+}
+
+void Reader::read_exits(const toml::node &value)
+{
+    const toml::array *list = list_of(value, "exits");
+    if (list == nullptr)
+        return;
+    for (const toml::node &one : *list) {
+        const auto *number = one.as_integer();
+        if (number == nullptr || number->get() < 1 || number->get() > last_exit)
+            wrong(one, "exits has to be a list of exit statuses from 1 to 255");
+        else
+            policy_.exits.insert(static_cast<int>(number->get()));
+    }
+}
+
+void Reader::read_process(const toml::table &fault)
+{
+    check_names(fault, "in [[fault]],", {"detector", "recover", "signals", "exits", "limit"});
+    word_of(fault, "detector", {"process"}, {"network", "physical", "repeated"});
+    word_of(fault, "recover", {"restart"}, {"ignore", "migration", "transfer"});
+    if (const toml::node *list = fault.get("signals"))
+        read_signals(*list);
+    if (const toml::node *list = fault.get("exits"))
+        read_exits(*list);
+    if (const toml::node *limit = fault.get("limit")) {
+        const auto *number = limit->as_integer();
+        if (number == nullptr || number->get() < 1 || number->get() > most_faults)
+            wrong(*limit, fmt::format("limit has to be a number from 1 to {}", most_faults));
+        else
+            policy_.limit = static_cast<unsigned>(number->get());
+    }
+}
+
+void Reader::read_faults(const toml::node &value)
+{
+    const toml::array *list = value.as_array();
+    const toml::table *fault =
+        list != nullptr && list->size() == 1 ? list->get(0)->as_table() : nullptr;
+    if (fault == nullptr)
+        return wrong(value, "fault has to be one table, as [[fault]]");
+    read_process(*fault);
+}
+
+Result<Policy> Reader::read(const toml::table &all)
+{
+    check_names(all, "the table", {"recovery", "fault"});
+    if (const toml::node *recovery = all.get("recovery"))
+        read_recovery(*recovery);
+    if (const toml::node *faults = all.get("fault"))
+        read_faults(*faults);
+    if (!errors_.empty())
+        return errors_.front();
+    return policy_;
+}
+
+} // namespace
+
+std::string signal_name(int signal)
+{
+    const char *name = sigabbrev_np(signal);
+    return name != nullptr ? fmt::format("SIG{}", name) : fmt::format("signal {}", signal);
+}
+
+Result<Policy> parse_policy(std::string_view text, const std::string &path)
+{
+    try {
+        return Reader(path).read(toml::parse(text));
+    } catch (const toml::parse_error &error) {
+        return Error(
+            EINVAL, fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
+    }
+}
+
+Result<Policy> read_policy(const std::string &path)
+{
+    const Result<std::string> text = contents(path);
+    if (!text)
+        return text.error().within("--recover");
+    return parse_policy(*text, path);
+}
+
+} // namespace cryo::recover

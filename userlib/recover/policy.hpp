@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What counts as a fault of a program, and how often it is brought back: the defaults, or a file.
+//
+//     [recovery]
+//     without_image = "begin"        # or "give-up"
+//     [[fault]]
+//     detector = "process"
+//     recover = "restart"
+//     signals = ["KILL", "SEGV"]     # ends by these are faults
+//     exits = [75]                   # and so are these exit statuses
+//     limit = 3                      # faults without a newer image in between
+//
+//     Result<Policy> policy = read_policy("policy.toml");
+#pragma once
+
+#include "base/result.hpp"
+
+#include <csignal>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace cryo::recover {
+
+struct Policy {
+    // A program that ends by another signal was asked to (HUP, INT, TERM, ...), or has chosen to.
+    std::set<int> signals = {SIGKILL, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    std::set<int> exits = {};
+    unsigned limit = 3;
+    bool begins_again = true; // from the beginning, while there is no image yet
+};
+
+// The error names the line, and for a word that is unknown the one most like it.
+Result<Policy> parse_policy(std::string_view text, const std::string &path);
+Result<Policy> read_policy(const std::string &path);
+
+// "SIGKILL"
+std::string signal_name(int signal);
+
+} // namespace cryo::recover

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The process that the user has started as `cr_run --recover PROGRAM`. It stays the parent of the
+// program, or of the cr_restart that has brought the program back, passes signals on, and ends as
+// the program ends. A keeper makes the images.
+//
+//     Supervisor supervisor({.words = {"./app"}, .keeping = settings, .policy = {}});
+//     if (const std::optional<int> code = supervisor.run())
+//         return *code;
+//     execvp(...);                          // here, in a child, the program begins
+#pragma once
+
+#include "base/fd.hpp"
+#include "base/result.hpp"
+#include "keeper/settings.hpp"
+#include "recover/decision.hpp"
+#include "recover/images.hpp"
+#include "recover/published.hpp"
+
+#include <csignal>
+#include <optional>
+#include <set>
+#include <string>
+#include <sys/signalfd.h>
+#include <sys/types.h>
+#include <vector>
+
+namespace cryo::recover {
+
+struct Task {
+    std::vector<std::string> words;
+    keeper::Settings keeping; // complete
+    Policy policy;
+};
+
+class Supervisor
+{
+  public:
+    explicit Supervisor(Task task);
+
+    // Nothing: the caller is a child that has to become the program. Else the exit status.
+    std::optional<int> run();
+
+  private:
+    struct Return { // of the program, as cr_restart tells it
+        pid_t pid = 0;
+        pid_t own_pid = 0;
+        int64_t saved_at_ns = 0;
+        bool kept = false;
+    };
+
+    Result<void> prepare();
+    // True: in the child.
+    Result<bool> begin();
+    Result<void> restart(const std::string &image);
+    void await_end();
+    bool await_change(int timeout_ms);
+    void take_signals();
+    void take_signal(const signalfd_siginfo &info);
+    void send(const signalfd_siginfo &info) const;
+    bool reap();
+    void take_report();
+    void welcome(const Return &back);
+    void look_at_images();
+    int asked_to_end() const;
+    Action judge();
+    void tell_fault(const End &end);
+    void tell_rest();
+    int finish();
+    int give_up(const std::string &why);
+    void note_program(pid_t pid, pid_t own_pid);
+    void publish();
+    void say(const std::string &text) const;
+
+    Task task_;
+    Decision decision_;
+    Published said_;
+    std::optional<Publisher> publisher_;
+    sigset_t before_ = {}; // what was blocked when we began
+    Fd signals_;
+    Fd watch_;                  // of the directory of the images
+    Fd report_;                 // from cr_restart, until the program is back
+    off_t input_at_ = -1;       // where standard input was, if it is a file
+    pid_t child_ = 0;           // 0: none
+    std::optional<int> status_; // its end
+    bool was_back_ = true;
+    std::set<int> passed_;               // signals for the program since its newest image
+    std::vector<signalfd_siginfo> held_; // until the program is back
+    int program_status_ = 0;             // of its last end
+    std::string image_;                  // from which it is being brought back
+    int64_t fault_ns_ = 0;
+};
+
+} // namespace cryo::recover
