@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes images again that a snapshot's directory lacks (docs/stores.md): of the copies that nodes
+// have in directories that are seen here, or, where a node is lost, of the others of its set.
+//
+//     Result<std::vector<std::string>> done = heal(store, snapshot, trust, Look::sizes);
+//     for (const std::string &line : *done) ...        // what was done, and what was found damaged
+#pragma once
+
+#include "base/result.hpp"
+#include "base/trust.hpp"
+#include "coord/snapshot.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cryo::coord {
+
+enum class Look : uint8_t {
+    sizes,    // an image is whole that has its size
+    contents, // all images, and all sets, are read and compared with their checksums
+};
+
+// An image gets its name when it is what the metadata say. The error names what is missing and
+// which nodes are lost; what could be made is there then. EACCES: the snapshot is another user's.
+Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
+                                      const Trust &trust, Look look);
+
+} // namespace cryo::coord
