@@ -13,10 +13,10 @@ using nlohmann::json;
 Result<json> sets_for(const std::string &redundancy, const std::string &racks)
 {
     json fields = json::object();
+    if (redundancy.empty() && !racks.empty())
+        return Error(EINVAL, "--racks: says which nodes make a set; name a --redundancy");
     if (redundancy.empty())
-        return racks.empty()
-                   ? Result<json>(fields)
-                   : Error(EINVAL, "--racks: says which nodes make a set; name a --redundancy");
+        return fields;
     if (const auto scheme = cryo::redundancy::parse_scheme(redundancy); !scheme)
         return scheme.error().within("--redundancy");
     fields["redundancy"] = redundancy;

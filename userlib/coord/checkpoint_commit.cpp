@@ -14,8 +14,6 @@
 
 namespace cryo::coord {
 
-using nlohmann::json;
-
 void Checkpoint::commit()
 {
     stage_ = Stage::finishing;

@@ -170,8 +170,8 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
 
 Result<void> Healing::copy(const SnapshotImage &image, const Directory &work) const
 {
-    const LocalCopy copy{image.local, image.file, image.bytes, image.checksum};
-    const Result<NearCopy> near = find_copy(copy, trust_);
+    const LocalCopy there = {image.local, image.file, image.bytes, image.checksum};
+    const Result<NearCopy> near = find_copy(there, trust_);
     if (!near)
         return near.error();
     const Result<Directory> from = Directory::open(image.local);
@@ -224,7 +224,8 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
     const Result<Directory> fresh = work.make(fmt::format("{}.{}", set->id, member));
     if (!fresh)
         return fresh.error();
-    Result<redundancy::Rebuilt> rebuilt = redundancy::rebuild(there, {{member, &*fresh}}, trust_);
+    const std::map<uint32_t, const Directory *> to = {{member, &*fresh}};
+    const Result<redundancy::Rebuilt> rebuilt = redundancy::rebuild(there, to, trust_);
     if (!rebuilt)
         return rebuilt.error().within(doing).with_more(
             missing.empty() ? "" : fmt::format("; {}", fmt::join(missing, "; ")));

@@ -30,7 +30,7 @@ Result<std::vector<std::string>> racks_for(const std::vector<std::string> &nodes
         return nodes; // each by itself
     Racks racks{.file = "--racks", .of_node = {}};
     for (const json &one : request.at("racks"))
-        racks.of_node[one.at("node")] = one.at("rack");
+        racks.of_node[one.at("node").get<std::string>()] = one.at("rack").get<std::string>();
     return redundancy::racks_of(nodes, racks);
 }
 
@@ -79,7 +79,7 @@ void RedundantLevel::begin(uint64_t checkpoint, const std::vector<SnapshotImage>
                            std::chrono::milliseconds longest, Then then)
 {
     then_ = std::move(then);
-    awaited_ = {nodes_.begin(), nodes_.end()};
+    awaited_ = std::set<uint32_t>(nodes_.begin(), nodes_.end());
     timer_ = loop_.after(longest.count(), [this, longest] {
         std::vector<std::string> names;
         for (const uint32_t member : awaited_)
