@@ -170,18 +170,21 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
 
 Result<void> Healing::copy(const SnapshotImage &image, const Directory &work) const
 {
-    const LocalCopy there = {image.local, image.file, image.bytes, image.checksum};
-    const Result<NearCopy> near = find_copy(there, trust_);
-    if (!near)
-        return near.error();
-    const Result<Directory> from = Directory::open(image.local);
+    const Result<NearLevel> level = hold_level(split_path(image.local).first, trust_);
+    if (!level)
+        return level.error();
+    const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
     if (!from)
         return from.error();
     const Result<Directory> to = work.make(rank_directory(image.rank));
     if (!to)
         return to.error();
     const Result<ImageCopy> made = copy_image(*from, *to, image.file, {});
-    return made ? place(image, work) : Result<void>(made.error());
+    if (!made)
+        return made.error();
+    if (made->bytes != image.bytes || made->checksum != image.checksum)
+        return Error(EBADMSG, from->path(image.file) + ": is not what was saved (checksum)");
+    return place(image, work);
 }
 
 std::vector<NearLevel> Healing::levels_of(const SnapshotSet &set, const std::string &but_for,
@@ -221,7 +224,7 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
     std::vector<const Directory *> there;
     for (const NearLevel &level : levels)
         there.push_back(&level.directory);
-    const Result<Directory> fresh = work.make(fmt::format("{}.{}", set->id, member));
+    const Result<Directory> fresh = work.make(fmt::format("node.{}", lacking.front().image->rank));
     if (!fresh)
         return fresh.error();
     const std::map<uint32_t, const Directory *> to = {{member, &*fresh}};

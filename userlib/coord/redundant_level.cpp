@@ -3,7 +3,6 @@
 
 #include "coord/daemon.hpp"
 #include "coord/patience.hpp"
-#include "redundancy/racks.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +13,6 @@
 namespace cryo::coord {
 
 using nlohmann::json;
-using redundancy::Racks;
 
 namespace {
 
@@ -23,15 +21,25 @@ namespace {
 constexpr uint32_t usual_set = 8;
 constexpr uint32_t members_for_a_loss = 4;
 
+// Of each node, or an error that names one of which nothing is said.
 Result<std::vector<std::string>> racks_for(const std::vector<std::string> &nodes,
                                            const json &request)
 {
     if (!request.contains("racks"))
         return nodes; // each by itself
-    Racks racks{.file = "--racks", .of_node = {}};
+    std::map<std::string, std::string> of_node;
     for (const json &one : request.at("racks"))
-        racks.of_node[one.at("node").get<std::string>()] = one.at("rack").get<std::string>();
-    return redundancy::racks_of(nodes, racks);
+        of_node[one.at("node").get<std::string>()] = one.at("rack").get<std::string>();
+    std::vector<std::string> racks;
+    for (const std::string &node : nodes) {
+        const auto at = of_node.find(node);
+        if (at == of_node.end())
+            return Error(ENOENT, fmt::format("--racks: the file says nothing of node {}; add it to "
+                                             "its rack",
+                                             node));
+        racks.push_back(at->second);
+    }
+    return racks;
 }
 
 } // namespace
