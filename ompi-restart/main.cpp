@@ -7,6 +7,7 @@
 #include "coord/heal.hpp"
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
+#include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "keeper/launch.hpp"
 #include "sys/own_variable.hpp"
@@ -41,6 +42,7 @@ struct Options {
     bool fork = false;
     bool info = false;
     bool heal = false;
+    bool bring = false;
     bool apponly = false;
     bool showme = false;
     bool preload = false;
@@ -289,6 +291,20 @@ Result<void> make_whole(const SnapshotStore &store, const Snapshot &snapshot,
     return store.check(snapshot, trust);
 }
 
+// What this node has, for a restart elsewhere.
+int bring(const SnapshotStore &store, const Snapshot &snapshot, const cryo::Trust &trust)
+{
+    char node[128];
+    if (!cryo::coord::node_name(environ, node, sizeof(node)))
+        return cryo::cli::fail(command, Error(ENAMETOOLONG, "the name of this node is too long"));
+    const Result<size_t> count = cryo::coord::bring(store, snapshot, trust, node);
+    if (!count)
+        return cryo::cli::fail(command, count.error());
+    cryo::print("{} of node {}\n", cryo::cli::count_text(*count, "image", "images"),
+                printable(node));
+    return 0;
+}
+
 int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options)
 {
     cryo::Trust trust;
@@ -296,6 +312,8 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         if (Result<void> known = trust.add(owner); !known)
             return cryo::cli::fail(command, known.error());
     }
+    if (options.bring)
+        return bring(store, snapshot, trust);
     if (Result<void> whole = make_whole(store, snapshot, trust, options); !whole)
         return cryo::cli::fail(command, whole.error());
     if (options.heal)
@@ -363,6 +381,9 @@ static int run(int argc, char **argv)
     app.add_flag("--heal", options.heal,
                  "Compare all images with their checksums, and make those that are missing or "
                  "damaged of what the nodes have; start nothing");
+    app.add_flag("--bring", options.bring,
+                 "Copy what this node has in its own directory to the snapshot's, for a restart or "
+                 "--heal on a node that does not see it; start nothing");
     app.add_flag("-a,--apponly", options.apponly,
                  "Write the file for mpirun --app and print its name; start nothing");
     app.add_flag("--showme", options.showme, "Print the command line of mpirun; start nothing");

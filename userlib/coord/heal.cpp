@@ -20,8 +20,51 @@ namespace cryo::coord {
 
 namespace {
 
-constexpr const char *work_name = ".healed"; // in the snapshot's directory, until all is done
+constexpr const char *work_name = ".healed";     // in the snapshot's directory, until all is done
+constexpr const char *brought_name = ".brought"; // the same: what nodes have brought there
 constexpr const char *way_out = "its owner can heal the snapshot (ompi-restart --heal)";
+
+std::string level_of(const Snapshot &snapshot, const std::string &node)
+{
+    for (const SnapshotImage &image : snapshot.images) {
+        if (image.node == node && !image.local.empty())
+            return split_path(image.local).first;
+    }
+    return "";
+}
+
+// A node's name may have a slash; its first rank is no other one's.
+std::string brought_of(const Snapshot &snapshot, const std::string &node)
+{
+    const auto first = std::ranges::find(snapshot.images, node, &SnapshotImage::node);
+    return fmt::format("node.{}", first != snapshot.images.end() ? first->rank : 0);
+}
+
+// Whose contents nobody else can change.
+Result<Directory> make_or_enter(const Directory &where, const std::string &name)
+{
+    Result<Directory> made = where.make(name);
+    if (!made && made.error().code() == EEXIST)
+        made = where.enter(name);
+    if (!made)
+        return made;
+    if (Result<void> own = check_own(made->fd(), made->path(), way_out); !own)
+        return own.error();
+    return made;
+}
+
+Result<Directory> enter_snapshot(const SnapshotStore &store, const Snapshot &snapshot,
+                                 const Trust &trust)
+{
+    Result<Directory> all = store.directory().enter(std::to_string(snapshot.seq));
+    if (!all)
+        return all;
+    for (const Directory *one : {&store.directory(), &std::as_const(*all)}) {
+        if (Result<void> good = trust.check(one->fd(), one->path()); !good)
+            return good.error();
+    }
+    return all;
+}
 
 // Where images are made before they get their names. What a healing that was killed has left there
 // is removed.
@@ -30,13 +73,9 @@ class WorkPlace
   public:
     static Result<WorkPlace> make(const Directory &all)
     {
-        Result<Directory> made = all.make(work_name);
-        if (!made && made.error().code() == EEXIST)
-            made = all.enter(work_name);
+        Result<Directory> made = make_or_enter(all, work_name);
         if (!made)
             return made.error();
-        if (Result<void> own = check_own(made->fd(), made->path(), way_out); !own)
-            return own.error();
         if (flock(made->fd(), LOCK_EX | LOCK_NB) != 0)
             return Error(EBUSY, made->path() + ": another ompi-restart makes images there; wait "
                                                "for its end");
@@ -81,12 +120,13 @@ class Healing
     };
 
     std::optional<std::string> lacks(const SnapshotImage &image) const;
-    Result<void> bring(const Directory &work);
+    Result<void> make_lacking(const Directory &work);
+    void remove_brought() const;
     Result<void> copy(const SnapshotImage &image, const Directory &work) const;
     Result<void> rebuild_node(const std::string &node, const std::vector<Lack> &lacking,
                               const Directory &work);
     Result<void> place(const SnapshotImage &image, const Directory &from) const;
-    std::string level_of(const std::string &node) const;
+    Result<NearLevel> level_of_node(const std::string &node) const;
     const SnapshotSet *set_of(const std::string &node) const;
     std::vector<NearLevel> levels_of(const SnapshotSet &set, const std::string &but_for,
                                      std::vector<std::string> &missing) const;
@@ -124,13 +164,22 @@ std::optional<std::string> Healing::lacks(const SnapshotImage &image) const
     return std::nullopt;
 }
 
-std::string Healing::level_of(const std::string &node) const
+// Where it is seen here, or what the node has brought.
+Result<NearLevel> Healing::level_of_node(const std::string &node) const
 {
-    for (const SnapshotImage &image : snapshot_.images) {
-        if (image.node == node && !image.local.empty())
-            return split_path(image.local).first;
-    }
-    return "";
+    const std::string path = level_of(snapshot_, node);
+    if (path.empty())
+        return Error(ENOENT, "no directory of it is known");
+    Result<NearLevel> level = hold_level(path, trust_);
+    if (level)
+        return level;
+    const Result<Directory> all = all_.enter(brought_name);
+    if (!all)
+        return level;
+    Result<Directory> brought = all->enter(brought_of(snapshot_, node));
+    if (!brought || !trust_.check(brought->fd(), brought->path()))
+        return level;
+    return NearLevel{std::move(*brought), Fd()};
 }
 
 const SnapshotSet *Healing::set_of(const std::string &node) const
@@ -153,13 +202,9 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
         return found.error();
     if (found->bytes != image.bytes || found->checksum != image.checksum)
         return Error(EBADMSG, made->path(image.file) + ": is not what was saved (checksum)");
-    Result<Directory> rank = all_.make(rank_directory(image.rank));
-    if (!rank && rank.error().code() == EEXIST)
-        rank = all_.enter(rank_directory(image.rank));
+    const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
     if (!rank)
         return rank.error();
-    if (Result<void> own = check_own(rank->fd(), rank->path(), way_out); !own)
-        return own;
     // A damaged one that is there is replaced.
     if (renameat(made->fd(), image.file.c_str(), rank->fd(), image.file.c_str()) != 0)
         return Error::from_errno(rank->path(image.file), errno);
@@ -170,7 +215,7 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
 
 Result<void> Healing::copy(const SnapshotImage &image, const Directory &work) const
 {
-    const Result<NearLevel> level = hold_level(split_path(image.local).first, trust_);
+    const Result<NearLevel> level = level_of_node(image.node);
     if (!level)
         return level.error();
     const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
@@ -194,10 +239,7 @@ std::vector<NearLevel> Healing::levels_of(const SnapshotSet &set, const std::str
     for (const std::string &node : set.nodes) {
         if (node == but_for)
             continue;
-        const std::string path = level_of(node);
-        Result<NearLevel> level =
-            path.empty() ? Result<NearLevel>(Error(ENOENT, "no directory of it is known"))
-                         : hold_level(path, trust_);
+        Result<NearLevel> level = level_of_node(node);
         if (level)
             levels.push_back(std::move(*level));
         else
@@ -245,7 +287,7 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
 }
 
 // An image that its node still has is copied; the others of the node are made of its set.
-Result<void> Healing::bring(const Directory &work)
+Result<void> Healing::make_lacking(const Directory &work)
 {
     std::map<std::string, std::vector<Lack>> of_lost;
     for (const Lack &lack : lacking_) {
@@ -299,12 +341,23 @@ Result<void> Healing::run()
         Result<WorkPlace> work = WorkPlace::make(all_);
         if (!work)
             return work.error();
-        if (Result<void> brought = bring(work->here()); !brought)
-            return brought;
+        if (Result<void> made = make_lacking(work->here()); !made)
+            return made;
     }
     if (look_ == Look::contents)
         look_at_sets();
+    remove_brought();
     return {};
+}
+
+// All images are there.
+void Healing::remove_brought() const
+{
+    const Result<Directory> brought = all_.enter(brought_name);
+    if (!brought || !check_own(brought->fd(), brought->path(), way_out))
+        return;
+    brought->clear();
+    static_cast<void>(all_.remove(brought_name));
 }
 
 } // namespace
@@ -312,17 +365,57 @@ Result<void> Healing::run()
 Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
                                       const Trust &trust, Look look)
 {
-    const Result<Directory> all = store.directory().enter(std::to_string(snapshot.seq));
+    const Result<Directory> all = enter_snapshot(store, snapshot, trust);
     if (!all)
         return all.error();
-    for (const Directory *one : {&store.directory(), &*all}) {
-        if (Result<void> good = trust.check(one->fd(), one->path()); !good)
-            return good.error();
-    }
     Healing healing(snapshot, trust, look, *all);
     if (Result<void> done = healing.run(); !done)
         return done.error();
     return healing.take_said();
+}
+
+Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                     const std::string &node)
+{
+    const Result<Directory> all = enter_snapshot(store, snapshot, trust);
+    if (!all)
+        return all.error();
+    if (Result<void> own = check_own(all->fd(), all->path(), way_out); !own)
+        return own.error();
+    const std::string path = level_of(snapshot, node);
+    if (path.empty())
+        return Error(ENOENT, fmt::format("node {} has no images of snapshot {} in a directory of "
+                                         "its own (--local)",
+                                         node, snapshot.seq));
+    const Result<NearLevel> level = hold_level(path, trust);
+    if (!level)
+        return level.error();
+    const Result<Directory> top = make_or_enter(*all, brought_name);
+    if (!top)
+        return top.error();
+    const Result<Directory> here = make_or_enter(*top, brought_of(snapshot, node));
+    if (!here)
+        return here.error();
+    here->clear(); // an earlier one may be half a copy
+    size_t count = 0;
+    for (const SnapshotImage &image : snapshot.images) {
+        if (image.node != node || image.local.empty())
+            continue;
+        const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
+        if (!from)
+            return from.error();
+        const Result<Directory> to = here->make(rank_directory(image.rank));
+        if (!to)
+            return to.error();
+        if (const Result<ImageCopy> made = copy_image(*from, *to, image.file, {}); !made)
+            return made.error();
+        count++;
+    }
+    if (snapshot.redundancy.empty())
+        return count;
+    const Result<ImageCopy> parity =
+        copy_image(level->directory, *here, redundancy::parity_name, {});
+    return parity ? Result<size_t>(count) : parity.error();
 }
 
 } // namespace cryo::coord

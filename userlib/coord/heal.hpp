@@ -11,6 +11,7 @@
 #include "base/trust.hpp"
 #include "coord/snapshot.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -26,5 +27,11 @@ enum class Look : uint8_t {
 // which nodes are lost; what could be made is there then. EACCES: the snapshot is another user's.
 Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
                                       const Trust &trust, Look look);
+
+// Copies what this node has in its own directory, images and parity, to the snapshot's: a healing
+// on another node, which does not see that directory, uses it, and removes it afterwards. The
+// number of images; ENOENT: the node has none.
+Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                     const std::string &node);
 
 } // namespace cryo::coord

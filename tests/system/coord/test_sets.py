@@ -123,6 +123,21 @@ class Sets(jobs.Case):
         shutil.rmtree(self.near / "node1")
         self.check_whole(reference, self.NODES + 1, 5000)
 
+    def test_nodes_bring_what_is_not_seen_elsewhere(self):
+        job = self.start_on_nodes(steps=5000)
+        reference = self.save_in_sets(job)
+        job.kill()
+        images = self.info(reference)["images"]
+        self.tool("ompi-restart", "--bring", reference, code=errno.ENOENT, CRYO_NODE="node7")
+        for node in ("node0", "node2"):
+            said = self.tool("ompi-restart", "--bring", reference, CRYO_NODE=node).stdout
+            self.assertIn(f"of node {node}", said)
+        shutil.rmtree(self.near)
+        for image in images:
+            Path(image["file"]).unlink()
+        self.check_whole(reference, self.NODES + 1, 5000)
+        self.assertFalse(list(Path(self.store).glob("*/*/.brought")))
+
     def test_rot_is_named_and_healed(self):
         job = self.start_on_nodes(steps=5000)
         reference = self.save_in_sets(job)
