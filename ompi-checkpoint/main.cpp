@@ -214,6 +214,8 @@ void complete(Options &options, int pid)
         backend = of_job.backend.empty() ? "auto" : of_job.backend;
     if (options.local.empty())
         options.local = of_job.local;
+    if (options.redundancy.empty() && !options.local.empty())
+        options.redundancy = of_job.redundancy;
     options.image.fork = options.snapshot == "fork";
 }
 

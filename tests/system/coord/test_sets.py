@@ -260,6 +260,12 @@ class Sets(jobs.Case):
         self.lose(reference, "node2")
         self.check_whole(reference, self.NODES + 1, 5000)
 
+    def test_parameters_of_the_job(self):
+        job = self.start_on_nodes(OMPI_MCA_hook_cryo_local=str(self.near / "%N"),
+                                  OMPI_MCA_hook_cryo_redundancy="partner")
+        reference, _ = self.save(job)
+        self.assertEqual(self.info(reference)["redundancy"], "partner")
+
     def test_nothing_without_it(self):
         job = self.start_on_nodes()
         reference, _ = self.save(job, "--local", self.near / "%N")
