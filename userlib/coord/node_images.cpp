@@ -81,13 +81,16 @@ void NodeImages::prepare(const Message &message)
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
     Message answer(Type::prepared, {{"checkpoint", task.number}});
+    json local = message.fields.value("local", json());
+    if (local.is_object() && ranks_.empty()) // it will have no images there
+        local["alone"] = false;
     std::optional<std::string> seen = directory_with(message.fields.at("token"), task.directory);
     if (!seen) {
         answer.fields["error"] =
             fmt::format("node {} does not see {}; name a directory that all nodes "
                         "share (--where)",
                         node_, task.directory);
-    } else if (Result<void> begun = level_.begin(message.fields.value("local", json())); !begun) {
+    } else if (Result<void> begun = level_.begin(local); !begun) {
         answer.fields["error"] = printable_message(begun.error().text());
     } else {
         task.directory = std::move(*seen);
