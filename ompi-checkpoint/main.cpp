@@ -13,6 +13,7 @@
 #include "coord/image_options.hpp"
 #include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
+#include "sets.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -54,6 +55,8 @@ struct Options {
     std::string local; // a directory of each node, for its ranks' images
     unsigned keep_local = 1;
     unsigned copy_rate = 0; // MiB a second
+    std::string redundancy; // of the images on their nodes; "": none
+    std::string racks;      // a file
     std::string until = "shared";
     cryo::coord::ImageOptions image; // without `backend`: what the job's parameters say
 };
@@ -181,11 +184,16 @@ int list(const Options &options)
             const size_t local = snapshot.local_images();
             if (local > 0)
                 all.back()["local"] = local;
+            if (!snapshot.redundancy.empty())
+                all.back()["redundancy"] = snapshot.redundancy;
             if (!options.as_json)
-                cryo::print("Snapshot Ref.: {:3} {}  {}, {}, {}{}\n", seq, printable(name),
+                cryo::print("Snapshot Ref.: {:3} {}  {}, {}, {}{}{}\n", seq, printable(name),
                             cryo::cli::count_text(snapshot.images.size(), "rank", "ranks"),
                             cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
-                            local > 0 ? fmt::format(", {} of them on their nodes too", local) : "");
+                            local > 0 ? fmt::format(", {} of them on their nodes too", local) : "",
+                            snapshot.redundancy.empty()
+                                ? ""
+                                : fmt::format(" ({})", printable(snapshot.redundancy)));
         }
     }
     if (options.as_json)
@@ -206,6 +214,8 @@ void complete(Options &options, int pid)
         backend = of_job.backend.empty() ? "auto" : of_job.backend;
     if (options.local.empty())
         options.local = of_job.local;
+    if (options.redundancy.empty() && !options.local.empty())
+        options.redundancy = of_job.redundancy;
     options.image.fork = options.snapshot == "fork";
 }
 
@@ -227,10 +237,11 @@ Result<void> make_base(Options &options, bool own)
 // On this node it need not exist: each node has its own.
 Result<void> complete_local(Options &options)
 {
-    const char *without = options.until == "local"  ? "--until local"
-                          : options.keep_local != 1 ? "--keep-local"
-                          : options.copy_rate != 0  ? "--copy-rate"
-                                                    : nullptr;
+    const char *without = options.until == "local"      ? "--until local"
+                          : options.keep_local != 1     ? "--keep-local"
+                          : options.copy_rate != 0      ? "--copy-rate"
+                          : !options.redundancy.empty() ? "--redundancy"
+                                                        : nullptr;
     if (options.local.empty() && without != nullptr)
         return Error(EINVAL, fmt::format("{}: name a directory of the nodes (--local)", without));
     if (options.local.empty())
@@ -363,7 +374,12 @@ int run(Options &options)
         return cryo::cli::fail(command, known.error());
     if (Result<void> made = make_base(options, job->is_own()); !made)
         return cryo::cli::fail(command, made.error());
-    if (Result<void> sent = job->send(request(options)); !sent)
+    const Result<json> sets = sets_for(options.redundancy, options.racks);
+    if (!sets)
+        return cryo::cli::fail(command, sets.error());
+    json wanted = request(options);
+    wanted.update(*sets);
+    if (Result<void> sent = job->send(wanted); !sent)
         return cryo::cli::fail(command, sent.error());
     std::optional<Progress> progress;
     progress.emplace(options);
@@ -420,6 +436,12 @@ static int run(int argc, char **argv)
                    "Each node copies at most so many MiB a second from there; 0: no limit")
         ->transform(cryo::cli::zero_or_more())
         ->capture_default_str();
+    app.add_option("--redundancy", options.redundancy,
+                   "What nodes keep of each other's images there, so that those of a lost node can "
+                   "be made again: partner, xor, or rs:M for M lost nodes (default: nothing)");
+    app.add_option("--racks", options.racks,
+                   "File that says which nodes may be lost together, so that they get into "
+                   "different sets");
     app.add_option("--until", options.until,
                    "Wait until the snapshot is there (shared), or all images are on their nodes")
         ->check(CLI::IsMember({"local", "shared"}))

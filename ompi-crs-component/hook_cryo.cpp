@@ -26,6 +26,7 @@ const char *directory;
 const char *interval;
 const char *backend;
 const char *local;
+const char *redundancy;
 int keep;
 int verbose;
 
@@ -72,6 +73,9 @@ int register_parameters()
                  MCA_BASE_VAR_TYPE_INT, &keep);
     register_one("local", "Directory of each node for images, as ompi-checkpoint --local",
                  MCA_BASE_VAR_TYPE_STRING, &local);
+    register_one("redundancy",
+                 "What nodes keep of each other's images there, as ompi-checkpoint --redundancy",
+                 MCA_BASE_VAR_TYPE_STRING, &redundancy);
     register_one("verbose",
                  "0: only what is wrong is told, by rank 0; 1: every rank that is covered",
                  MCA_BASE_VAR_TYPE_INT, &verbose);

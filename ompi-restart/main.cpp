@@ -4,8 +4,10 @@
 #include "cli/command.hpp"
 #include "cli/legacy_options.hpp"
 #include "cli/text.hpp"
+#include "coord/heal.hpp"
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
+#include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "keeper/launch.hpp"
 #include "sys/own_variable.hpp"
@@ -39,6 +41,8 @@ struct Options {
     std::string image_options;
     bool fork = false;
     bool info = false;
+    bool heal = false;
+    bool bring = false;
     bool apponly = false;
     bool showme = false;
     bool preload = false;
@@ -84,6 +88,12 @@ int info(const SnapshotStore &store, const Options &options)
                        {"command", command_line},
                        {"directory", snapshot.directory},
                        {"images", images}});
+        if (!snapshot.redundancy.empty()) {
+            json sets = json::array();
+            for (const cryo::coord::SnapshotSet &set : snapshot.sets)
+                sets.push_back(set.nodes);
+            all.back().update({{"redundancy", snapshot.redundancy}, {"sets", sets}});
+        }
         if (options.as_json)
             continue;
         std::string words;
@@ -97,6 +107,9 @@ int info(const SnapshotStore &store, const Options &options)
             cryo::print("    rank {:4}  pid {:7}  {}  {}{}\n", image.rank, image.pid,
                         cryo::cli::size_text(image.bytes), printable(image.node),
                         image.local.empty() ? "" : "  " + printable(image.local));
+        for (const cryo::coord::SnapshotSet &set : snapshot.sets)
+            cryo::print("    {} of the images on {}\n", printable(snapshot.redundancy),
+                        printable(fmt::format("{}", fmt::join(set.nodes, ", "))));
     }
     if (options.as_json)
         cryo::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
@@ -261,6 +274,37 @@ Result<void> keep(const SnapshotStore &store, Options &options)
     return good ? cryo::keeper::launch(settings, getpid()) : good;
 }
 
+// What the snapshot's directory lacks is made again, if its nodes have what it takes.
+Result<void> make_whole(const SnapshotStore &store, const Snapshot &snapshot,
+                        const cryo::Trust &trust, const Options &options)
+{
+    Result<void> whole = store.check(snapshot, trust);
+    if (!options.heal && (whole || options.showme || snapshot.local_images() == 0))
+        return whole;
+    const Result<std::vector<std::string>> healed =
+        cryo::coord::heal(store, snapshot, trust,
+                          options.heal ? cryo::coord::Look::contents : cryo::coord::Look::sizes);
+    if (!healed)
+        return healed.error();
+    for (const std::string &line : *healed)
+        cryo::cli::say(command, line);
+    return store.check(snapshot, trust);
+}
+
+// What this node has, for a restart elsewhere.
+int bring(const SnapshotStore &store, const Snapshot &snapshot, const cryo::Trust &trust)
+{
+    char node[128];
+    if (!cryo::coord::node_name(environ, node, sizeof(node)))
+        return cryo::cli::fail(command, Error(ENAMETOOLONG, "the name of this node is too long"));
+    const Result<size_t> count = cryo::coord::bring(store, snapshot, trust, node);
+    if (!count)
+        return cryo::cli::fail(command, count.error());
+    cryo::print("{} of node {}\n", cryo::cli::count_text(*count, "image", "images"),
+                printable(node));
+    return 0;
+}
+
 int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options)
 {
     cryo::Trust trust;
@@ -268,8 +312,12 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         if (Result<void> known = trust.add(owner); !known)
             return cryo::cli::fail(command, known.error());
     }
-    if (Result<void> whole = store.check(snapshot, trust); !whole)
+    if (options.bring)
+        return bring(store, snapshot, trust);
+    if (Result<void> whole = make_whole(store, snapshot, trust, options); !whole)
         return cryo::cli::fail(command, whole.error());
+    if (options.heal)
+        return 0;
     if (options.apponly) {
         const Result<std::string> file = write_appfile(store, snapshot, options);
         if (!file)
@@ -330,6 +378,12 @@ static int run(int argc, char **argv)
     app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
     app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
     app.add_flag("-i,--info", options.info, "Show what the snapshots contain; start nothing");
+    app.add_flag("--heal", options.heal,
+                 "Compare all images with their checksums, and make those that are missing or "
+                 "damaged of what the nodes have; start nothing");
+    app.add_flag("--bring", options.bring,
+                 "Copy what this node has in its own directory to the snapshot's, for a restart or "
+                 "--heal on a node that does not see it; start nothing");
     app.add_flag("-a,--apponly", options.apponly,
                  "Write the file for mpirun --app and print its name; start nothing");
     app.add_flag("--showme", options.showme, "Print the command line of mpirun; start nothing");

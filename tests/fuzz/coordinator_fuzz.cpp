@@ -46,7 +46,7 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t nodes = 3;
-constexpr uint8_t whats = 25; // kinds of steps
+constexpr uint8_t whats = 26; // kinds of steps
 constexpr uint32_t most_rank = 4;
 constexpr int rounds = 5; // until answers caused by a message have arrived
 
@@ -433,6 +433,9 @@ class Play
         case 23:
             if (rank_)
                 rank_->close();
+            break;
+        case 25:
+            report(n, Type::encoded, {{"checkpoint", number(how)}, {"bytes", how}});
             break;
         default:
             await_commit();

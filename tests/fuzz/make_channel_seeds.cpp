@@ -71,6 +71,7 @@ int main(int argc, char **argv)
                 Type::image,
                 {{"checkpoint", 1}, {"rank", 0}, {"bytes", 7}, {"notices", json::array({"one"})}}) +
             framed(Type::alive, {{"images", json::array({json{{"rank", 0}, {"bytes", 1}}})}}) +
+            framed(Type::encoded, {{"checkpoint", 1}, {"bytes", 1}}) +
             framed(Type::idle, {{"checkpoint", 1}}));
     seed("coordinator", 2,
          framed(Type::joined, json::object()) +
@@ -87,6 +88,15 @@ int main(int argc, char **argv)
                                     {"token", "t"},
                                     {"options", {{"fork", true}, {"compress", "none"}}},
                                     {"hold", false}}) +
+             framed(Type::encode, {{"checkpoint", 1},
+                                   {"id", "0a"},
+                                   {"redundancy", "xor"},
+                                   {"member", 0},
+                                   {"members", json::array({json{{"node", "n"},
+                                                                 {"images", json::array()},
+                                                                 {"key", to_hex(Key{})},
+                                                                 {"addresses", addresses},
+                                                                 {"port", 9}}})}}) +
              framed(Type::cancel, {{"checkpoint", 1}}) + framed(Type::finish, {{"after", "none"}}));
     seed("command", 3,
          framed(Type::checkpoint, {{"directory", "/d"}, {"reference", "r"}, {"keep", 1}}) +

@@ -7,8 +7,6 @@
 #include "coord/patience.hpp"
 
 #include <cerrno>
-#include <csignal>
-#include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <utility>
@@ -32,6 +30,7 @@ json local_level(const json &request, const std::string &name)
     return {{"directory", request.at("local")},
             {"name", name},
             {"keep", request.value("keep_local", 1U)},
+            {"alone", request.contains("redundancy")},
             // Where ranks are held, nothing runs beside the copies.
             {"rate", holds(request) ? 0 : request.value("copy_rate", uint64_t(0))}};
 }
@@ -41,12 +40,15 @@ json local_level(const json &request, const std::string &name)
 Checkpoint::Checkpoint(uint64_t number, const json &request, Surroundings around)
     : around_(std::move(around)), number_(number), request_(request), reports_(around_.ranks.all()),
       agreement_(around_.local), silence_(around_.members),
-      standstill_(request, reports_, around_.members), snapshot_(around_.loop)
+      standstill_(request, reports_, around_.members),
+      redundant_(around_.loop, around_.members, around_.local), snapshot_(around_.loop)
 {}
 
 Result<void> Checkpoint::begin()
 {
     around_.watchers.say("requested");
+    if (Result<void> possible = redundant_.plan(request_, reports_.ranks()); !possible)
+        return possible;
     const Result<std::string> token = snapshot_.begin(around_.job, request_);
     if (!token) {
         snapshot_.release();
@@ -109,6 +111,9 @@ void Checkpoint::hear(uint32_t member, const Message &message)
             images_are_due(member))
             image_on_node(fields.at("rank"));
         break;
+    case Type::encoded:
+        redundant_.hear(member, message);
+        break;
     case Type::idle:
         if (stage_ == Stage::cancelling && awaited_.erase(member) != 0 && awaited_.empty())
             all_have_answered();
@@ -127,6 +132,8 @@ void Checkpoint::rank_left(uint32_t rank)
 
 void Checkpoint::member_gone(uint32_t member, const std::string &node, const std::string &lost)
 {
+    if (stage_ == Stage::encoding) // also one whose ranks have ended
+        give_up(fmt::format("the daemon of node {} has ended", node), ECONNRESET);
     if (!lost.empty())
         give_up(lost, ECONNRESET);
     // Ranks may have ended whose frozen copies it was writing.
@@ -140,13 +147,15 @@ void Checkpoint::member_gone(uint32_t member, const std::string &node, const std
 void Checkpoint::launcher_gone()
 {
     job_ended_ = true;
+    if (stage_ == Stage::encoding) // without the ranks
+        return;
     if (stage_ != Stage::running || !reports_.all_are_cut())
         give_up("the job has ended", ESRCH);
 }
 
 void Checkpoint::call_off()
 {
-    if (stage_ == Stage::preparing || is_taking_images())
+    if (stage_ == Stage::preparing || stage_ == Stage::encoding || is_taking_images())
         give_up("it was called off", ECANCELED);
 }
 
@@ -244,8 +253,10 @@ void Checkpoint::image_came(const Message &message)
     if (const std::string checksum = fields.value("checksum", "");
         local && is_image_checksum(checksum)) {
         image.checksum = checksum;
-        image.local = local_rank_directory(request_.at("local").get<std::string>(), geteuid(),
-                                           snapshot_.level_name(), rank);
+        // A node's own name has no slash (Members::add).
+        image.local = local_rank_directory(
+            base_of_node(request_.at("local").get<std::string>(), node.substr(0, node.find('/'))),
+            geteuid(), snapshot_.level_name(), rank);
     }
     reports_.add(image, fields.value("stopped_ns", uint64_t(0)));
     if (local)
@@ -323,63 +334,6 @@ void Checkpoint::look_at_images()
         commit();
 }
 
-void Checkpoint::commit()
-{
-    stage_ = Stage::finishing;
-    around_.watchers.say("finished locally");
-    snapshot_.commit(reports_.images(), request_.value("keep", 0U),
-                     [weak = weak_from_this()](const Result<void> &done) {
-                         if (const auto one = weak.lock())
-                             one->committed(done);
-                     });
-}
-
-// What becomes of the job when the snapshot is there.
-void Checkpoint::committed(const Result<void> &done)
-{
-    if (!done) {
-        give_up(done.error().text(), done.error().code());
-        return;
-    }
-    std::vector<std::string> notices = reports_.notices().all();
-    if (!snapshot_.kept_all().empty())
-        notices.push_back(snapshot_.kept_all());
-    if (!around_.ranks.refused().empty())
-        notices.push_back("not in the snapshot: " + around_.ranks.refused());
-    snapshot_.unlock(); // before any command is told of it
-    const std::string wanted = request_.value("after", "none");
-    // Ranks that have resumed meanwhile are past the saved state. They are not ended.
-    const std::optional<std::string> silent =
-        wanted != "none" ? silence_.why() : std::optional<std::string>();
-    const std::string after = silent ? "none" : wanted;
-    around_.members.tell_all(Message(Type::finish, {{"after", after}}));
-    around_.watchers.say(after == "stop" ? "stopped" : "established");
-    if (silent)
-        around_.watchers.tell(
-            end_of(Error(ETIMEDOUT, fmt::format("{} is there, but the job goes on: {}",
-                                                snapshot_.path(), *silent))));
-    else
-        around_.watchers.tell(
-            Message(Type::end, {{"ok", true},
-                                {"reference", std::filesystem::path(snapshot_.path()).filename()},
-                                {"path", snapshot_.path()},
-                                {"seq", snapshot_.seq()},
-                                {"ranks", reports_.ranks().size()},
-                                {"bytes", reports_.bytes()},
-                                {"seconds", silence_.since_begun().count()},
-                                {"longest_stop_ns", reports_.longest_stop()},
-                                {"notices", notices}}));
-    around_.watchers.release();
-    if (after == "term")
-        kill(around_.job.launcher, SIGTERM);
-    if (wanted == "none" || job_ended_) {
-        end();
-    } else { // until the tree has finished it
-        snapshot_.release();
-        stage_ = Stage::held;
-    }
-}
-
 // The daemons are asked regularly for a sign of life.
 void Checkpoint::watch_members()
 {
@@ -431,6 +385,10 @@ void Checkpoint::give_up(std::string error, int code)
     if (stage_ == Stage::over || stage_ == Stage::cancelling ||
         snapshot_.is_committing()) // it decides by itself
         return;
+    if (stage_ == Stage::encoding) {
+        redundant_.give_up(Error(code, std::move(error)));
+        return;
+    }
     if (stage_ == Stage::held) { // it is committed: there is nothing to give up
         end();
         return;

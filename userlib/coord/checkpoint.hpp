@@ -14,6 +14,7 @@
 #include "coord/agreement.hpp"
 #include "coord/image_reports.hpp"
 #include "coord/job_snapshot.hpp"
+#include "coord/redundant_level.hpp"
 #include "coord/silence.hpp"
 #include "coord/standstill.hpp"
 #include "coord/watchers.hpp"
@@ -58,7 +59,16 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
 
   private:
     using Clock = std::chrono::steady_clock;
-    enum class Stage : uint8_t { preparing, pending, running, finishing, held, cancelling, over };
+    enum class Stage : uint8_t {
+        preparing,
+        pending,
+        running,
+        finishing,
+        encoding, // it is committed, and its sets are not
+        held,
+        cancelling,
+        over,
+    };
     struct Failure {
         std::string error;
         int code = 0;
@@ -77,6 +87,11 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     void look_at_images();
     void commit();
     void committed(const Result<void> &done);
+    void make_redundant();
+    void encoded(const Result<void> &done);
+    void established();
+    void lacks_sets(const Error &why);
+    Message good_end();
     void watch_members();
     bool look_at_members();
     void give_up(std::string error, int code);
@@ -96,6 +111,8 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     Agreement agreement_;
     Silence silence_;
     Standstill standstill_;
+    RedundantLevel redundant_;
+    bool is_redundant_ = false; // that level is complete, and the metadata say so
     JobSnapshot snapshot_;
 };
 

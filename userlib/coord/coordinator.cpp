@@ -237,6 +237,8 @@ void Coordinator::begin_for_program()
     request["keep"] = of_job.keep;
     if (of_job.local.starts_with('/') && is_utf8(of_job.local))
         request["local"] = of_job.local;
+    if (request.contains("local") && !of_job.redundancy.empty())
+        request["redundancy"] = of_job.redundancy;
     want(nullptr, request);
     if (now_)
         now_->serve_program();

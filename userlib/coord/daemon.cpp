@@ -138,7 +138,8 @@ std::optional<Key> Daemon::key_of(const std::string &identity) const
         return is_node_name(node) ? std::optional(derived_key(job_.secret, identity))
                                   : std::nullopt;
     }
-    return tree_.key_of(identity);
+    const std::optional<Key> of_set = images_.set().key_of(identity);
+    return of_set ? of_set : tree_.key_of(identity);
 }
 
 void Daemon::introduced(const std::shared_ptr<Channel> &channel)
@@ -147,6 +148,11 @@ void Daemon::introduced(const std::shared_ptr<Channel> &channel)
     if (const std::optional<uint32_t> child = tree_.child_of(who)) {
         strangers_.known(*channel);
         tree_.attach(channel, *child);
+        return;
+    }
+    if (images_.set().key_of(who)) {
+        strangers_.known(*channel);
+        images_.set().attach(channel, who);
         return;
     }
     if (!on_join || !who.starts_with(join_prefix)) { // the tree was rebuilt meanwhile
@@ -181,6 +187,10 @@ void Daemon::command(const Message &message)
         break;
     case Type::finish:
         images_.finish(message);
+        loop_.after(0, [this] { progress(); }); // it may be all that this daemon was there for
+        break;
+    case Type::encode:
+        images_.encode(message);
         break;
     case Type::look:
         images_.look();

@@ -25,6 +25,8 @@ enum class FrameKind : uint8_t {
     image_cut = 8, // to a held rank: its image needs nothing more of it
     wait = 9,      // to a rank: the daemon is alive, the checkpoint is under way
     left = 10,     // from a rank: it heard nothing for too long, and has gone on
+    block = 11,    // between the daemons of a set: XXH3-64, and the block (redundancy/exchange.hpp)
+    leave = 12,    // the same: how many more blocks may be sent
 };
 
 struct FrameHeader {

@@ -65,6 +65,18 @@ void JobSnapshot::commit(std::vector<SnapshotImage> images, unsigned keep, Aside
         });
 }
 
+void JobSnapshot::add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets,
+                           Aside::Then then)
+{
+    aside_ = std::make_unique<Aside>(
+        loop_,
+        [this, redundancy, sets = std::move(sets)] { return writer_->add_sets(redundancy, sets); },
+        [this, then = std::move(then)](const Result<void> &done) {
+            aside_.reset();
+            then(done);
+        });
+}
+
 // Runs in a thread of its own, which owns the writer and `kept_all_`.
 Result<void> JobSnapshot::write(const std::vector<SnapshotImage> &images, unsigned keep)
 {

@@ -30,6 +30,8 @@ class JobSnapshot
     Result<std::string> begin(const Job &job, const nlohmann::json &request);
     // Of the finished snapshots of this job only the last `keep` remain; 0: all.
     void commit(std::vector<SnapshotImage> images, unsigned keep, Aside::Then then);
+    // Of what is committed: its sets are complete, too.
+    void add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets, Aside::Then then);
     bool is_committing() const { return aside_ != nullptr; }
     const std::string &kept_all() const { return kept_all_; }
     void unlock() { writer_->unlock(); }

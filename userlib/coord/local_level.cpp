@@ -3,6 +3,7 @@
 
 #include "coord/image_copy.hpp"
 #include "coord/snapshot.hpp"
+#include "redundancy/description.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +12,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -22,6 +24,7 @@ namespace {
 
 constexpr const char *label_name = "level";
 constexpr const char *committed_name = "committed";
+constexpr const char *claim_name = "node";
 constexpr size_t most_label = 256;
 constexpr const char *way_out = "choose another directory for local images";
 
@@ -64,6 +67,14 @@ void remove_level(const Directory &top, const std::string &name)
 }
 
 } // namespace
+
+std::string base_of_node(std::string base, const std::string &node)
+{
+    constexpr std::string_view stands_for_it = "%N";
+    for (size_t at = 0; (at = base.find(stands_for_it, at)) != std::string::npos; at += node.size())
+        base.replace(at, stands_for_it.size(), node);
+    return base;
+}
 
 std::string local_rank_directory(const std::string &base, uid_t user, const std::string &name,
                                  uint32_t rank)
@@ -111,6 +122,27 @@ Result<std::string> LocalLevel::make_rank(uint32_t rank) const
     return made->path();
 }
 
+Result<void> LocalLevel::claim(const std::string &node) const
+{
+    const std::string path = directory_.path(claim_name);
+    const Fd made(openat(directory_.fd(), claim_name,
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!made && errno == EEXIST) {
+        const Result<std::string> other = directory_.read(claim_name, most_label);
+        return Error(EEXIST,
+                     fmt::format("{}: node {} would have its images and those of node {} there; "
+                                 "name a directory that each node has for itself (in --local, %N "
+                                 "stands for the node's name)",
+                                 directory_.path(), node, other ? *other : "?"));
+    }
+    if (!made)
+        return Error::from_errno(path, errno);
+    const ssize_t n = pwrite(made.get(), node.data(), node.size(), 0);
+    if (n != static_cast<ssize_t>(node.size()))
+        return Error::from_errno(path, n < 0 ? errno : ENOSPC);
+    return {};
+}
+
 // Nothing is synced: after a crash of the node a copy is judged by its checksum.
 Result<void> LocalLevel::commit() const
 {
@@ -142,12 +174,14 @@ void retire_levels(const std::string &base, const std::string &job, unsigned kee
         const Result<std::optional<struct stat>> mark = level->look(committed_name);
         if (!owner || !mark)
             continue;
+        const Result<std::optional<struct stat>> parity = level->look(redundancy::parity_name);
         const bool committed = mark->has_value();
         all.push_back({.name = name,
                        .job = *owner,
                        .when = committed ? nanoseconds_of((*mark)->st_mtim) : 0,
                        .committed = committed,
-                       .in_use = lock(label.get(), LOCK_EX | LOCK_NB) != 0});
+                       .in_use = lock(label.get(), LOCK_EX | LOCK_NB) != 0,
+                       .has_parity = parity && parity->has_value()});
         locks.emplace(name, std::move(label));
     }
     const std::vector<std::string> going = retired(std::move(all), job, keep);
@@ -171,6 +205,7 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
     }
     unsigned own = 0;
     unsigned others = 0;
+    bool has_sets = false; // a later one of this job has parity
     std::vector<std::string> names;
     for (LevelThere &one : all) {
         if (!one.committed) {
@@ -180,7 +215,9 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
         }
         const bool is_own = one.job == job;
         const bool is_theirs = !is_own && running.contains(one.job);
-        const bool stays = one.in_use || is_theirs || (is_own ? own : others) < keep;
+        const bool is_last_set = is_own && one.has_parity && !has_sets;
+        has_sets = has_sets || is_last_set;
+        const bool stays = one.in_use || is_theirs || is_last_set || (is_own ? own : others) < keep;
         if (stays && !is_theirs)
             (is_own ? own : others)++;
         if (!stays)
@@ -207,17 +244,16 @@ bool has_more_room(uint64_t now, uint64_t then)
     return now > then && now - then > then / 4;
 }
 
-Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust)
+Result<NearLevel> hold_level(const std::string &path, const Trust &trust)
 {
     // BASE/cryo-UID, which nobody else must have made; below it no link is followed.
-    const auto [level_path, rank_name] = split_path(copy.directory);
-    const auto [top_path, level_name] = split_path(level_path);
+    const auto [top_path, level_name] = split_path(path);
     const Result<Directory> top = Directory::open(top_path);
     if (!top)
         return top.error();
     if (Result<void> good = trust.check(top->fd(), top->path()); !good)
         return good.error();
-    const Result<Directory> level = top->enter(level_name);
+    Result<Directory> level = top->enter(level_name);
     if (!level)
         return level.error();
     if (Result<void> good = trust.check(level->fd(), level->path()); !good)
@@ -228,7 +264,16 @@ Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust)
     if (lock(label.get(), LOCK_SH | LOCK_NB) != 0)
         return errno == EWOULDBLOCK ? Error(ENOENT, level->path() + ": is being removed")
                                     : Error::from_errno(level->path(label_name), errno);
-    const Result<Directory> rank = level->enter(rank_name);
+    return NearLevel{std::move(*level), std::move(label)};
+}
+
+Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust)
+{
+    const auto [level_path, rank_name] = split_path(copy.directory);
+    Result<NearLevel> level = hold_level(level_path, trust);
+    if (!level)
+        return level.error();
+    const Result<Directory> rank = level->directory.enter(rank_name);
     if (!rank)
         return rank.error();
     if (Result<void> good = check_trust(*rank, copy.file, trust); !good)
@@ -238,7 +283,7 @@ Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust)
         return found.error();
     if (found->bytes != copy.bytes || found->checksum != copy.checksum)
         return Error(EBADMSG, rank->path(copy.file) + ": is not what was saved (checksum)");
-    return NearCopy{rank->path(copy.file), std::move(label)};
+    return NearCopy{rank->path(copy.file), std::move(level->lock)};
 }
 
 } // namespace cryo::coord

@@ -5,6 +5,8 @@
 //
 //     BASE/cryo-UID/NAME/level         the job; locked while a daemon uses it
 //     BASE/cryo-UID/NAME/committed     empty: its images are those of a finished snapshot
+//     BASE/cryo-UID/NAME/node         the node that has it alone, if it has to be one
+//     BASE/cryo-UID/NAME/parity       of other nodes' images (redundancy/parity_file.hpp)
 //     BASE/cryo-UID/NAME/opal_snapshot_RANK.ckpt/image
 //
 //     Result<LocalLevel> level = LocalLevel::begin("/dev/shm", name, job);
@@ -27,6 +29,8 @@ namespace cryo::coord {
 
 struct LocalCopy;
 
+// BASE for a node: "%N" in it stands for the node's name.
+std::string base_of_node(std::string base, const std::string &node);
 // A rank's directory in it.
 std::string local_rank_directory(const std::string &base, uid_t user, const std::string &name,
                                  uint32_t rank);
@@ -38,6 +42,9 @@ class LocalLevel
     static Result<LocalLevel> begin(const std::string &base, const std::string &name,
                                     const std::string &job);
     Result<std::string> make_rank(uint32_t rank) const; // its directory
+    // EEXIST: it is another node's as well, and would be lost together with that.
+    Result<void> claim(const std::string &node) const;
+    const Directory &directory() const { return directory_; }
     Result<void> commit() const;
 
   private:
@@ -58,10 +65,12 @@ struct LevelThere {
     int64_t when = 0; // it was committed; only the order counts
     bool committed = false;
     bool in_use = false;
+    bool has_parity = false;
 };
 
 // The names of those that go: uncommitted ones that no daemon uses; of `job` all but the last
-// `keep`; of other jobs, which have ended if no daemon uses any of their levels, the same together.
+// `keep`, and the last one with parity; of other jobs, which have ended if no daemon uses any of
+// their levels, the same together.
 std::vector<std::string> retired(std::vector<LevelThere> all, const std::string &job,
                                  unsigned keep);
 
@@ -71,6 +80,14 @@ bool is_trouble_of_the_disk(int error);
 uint64_t room_in(const std::string &base);
 // Whether what did not fit when there was as much room as `then` may fit now.
 bool has_more_room(uint64_t now, uint64_t then);
+
+struct NearLevel {
+    Directory directory;
+    Fd lock; // as long as it is open, no daemon removes the level
+};
+
+// A level that is seen here, at BASE/cryo-UID/NAME. ENOENT: there is none.
+Result<NearLevel> hold_level(const std::string &path, const Trust &trust);
 
 struct NearCopy {
     std::string path;

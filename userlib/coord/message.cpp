@@ -53,6 +53,8 @@ constexpr uint64_t most_index = ~uint32_t(0);
 constexpr uint64_t most_pid = 1U << 22;
 constexpr uint64_t most_errno = 4095;
 constexpr uint64_t most_notices = 1024;
+constexpr uint64_t most_files = 16384; // of a set's members, each
+constexpr uint64_t most_nodes = 64;    // of a set
 constexpr int most_depth = 8;
 
 constexpr bool optional = false;
@@ -76,6 +78,8 @@ constexpr Field rank_refused[] = {
 constexpr Field only_generation[] = {generation};
 constexpr Field only_error[] = {{"error", Kind::text, most_text}};
 constexpr Field only_checkpoint[] = {checkpoint_number};
+constexpr Field encoded[] = {
+    checkpoint_number, error, error_code, {"bytes", Kind::number, most_number, optional}};
 constexpr Field prepared[] = {checkpoint_number, error};
 constexpr Field cut[] = {checkpoint_number, rank_number};
 constexpr Field image[] = {checkpoint_number,
@@ -120,15 +124,35 @@ constexpr auto how_to_save = [] {
 constexpr Field local_level[] = {{"directory", Kind::path, most_path},
                                  {"name", Kind::name, most_word},
                                  {"keep", Kind::number, most_index},
-                                 {"rate", Kind::number, most_number}};
+                                 {"rate", Kind::number, most_number},
+                                 {"alone", Kind::flag, 0, optional}};
 constexpr Field prepare[] = {checkpoint_number,
                              {"directory", Kind::path, most_path},
                              {"token", Kind::text, most_word},
                              {"options", Kind::object, 0, true, how_to_save},
                              {"hold", Kind::flag},
                              {"local", Kind::object, 0, optional, local_level}};
-constexpr Field finish[] = {{"after", Kind::text, most_word}};
+constexpr Field finish[] = {{"after", Kind::text, most_word},
+                            {"redundant", Kind::flag, 0, optional}};
 
+// A set of nodes, and which of them is spoken to. Names of files are made of these numbers by those
+// who use them.
+constexpr Field set_image[] = {rank_number,
+                               {"pid", Kind::number, most_pid},
+                               {"bytes", Kind::number, most_number},
+                               {"checksum", Kind::text, most_word}};
+constexpr Field set_member[] = {{"node", Kind::text, most_word},
+                                {"images", Kind::objects, most_files, true, set_image},
+                                {"key", Kind::text, most_word, optional},
+                                {"addresses", Kind::words, 64, optional},
+                                {"port", Kind::number, 65535, optional}};
+constexpr Field encode[] = {checkpoint_number,
+                            {"id", Kind::name, most_word},
+                            {"redundancy", Kind::text, most_word},
+                            {"member", Kind::number, most_nodes - 1},
+                            {"members", Kind::objects, most_nodes, true, set_member}};
+
+constexpr Field node_rack[] = {{"node", Kind::text, most_word}, {"rack", Kind::text, most_word}};
 constexpr Field what_to_save[] = {{"directory", Kind::path, most_path},
                                   {"reference", Kind::name, most_word, optional},
                                   {"after", Kind::text, most_word, optional},
@@ -137,7 +161,9 @@ constexpr Field what_to_save[] = {{"directory", Kind::path, most_path},
                                   {"follow", Kind::flag, 0, optional},
                                   {"local", Kind::path, most_path, optional},
                                   {"keep_local", Kind::number, most_index, optional},
-                                  {"copy_rate", Kind::number, most_number, optional}};
+                                  {"copy_rate", Kind::number, most_number, optional},
+                                  {"redundancy", Kind::text, most_word, optional},
+                                  {"racks", Kind::objects, most_ranks, optional, node_rack}};
 constexpr auto checkpoint = [] {
     std::array<Field, std::size(what_to_save) + how_to_save.size()> fields = {};
     std::copy(how_to_save.begin(), how_to_save.end(),
@@ -169,6 +195,8 @@ constexpr Field end[] = {{"ok", Kind::flag},
                          {"bytes", Kind::number, most_number, optional},
                          {"seconds", Kind::real, 0, optional},
                          {"longest_stop_ns", Kind::number, most_number, optional},
+                         {"redundancy", Kind::text, most_word, optional},
+                         {"parity_bytes", Kind::number, most_number, optional},
                          {"notices", Kind::texts, most_ranks, optional}};
 
 constexpr Form forms[] = {
@@ -181,6 +209,7 @@ constexpr Form forms[] = {
     {Type::cut, Speaker::member, "cut", cut},
     {Type::image, Speaker::member, "image", image},
     {Type::local, Speaker::member, "local", cut},
+    {Type::encoded, Speaker::member, "encoded", encoded},
     {Type::idle, Speaker::member, "idle", only_checkpoint},
     {Type::alive, Speaker::member, "alive", alive},
     {Type::joined, Speaker::coordinator, "joined", {}},
@@ -189,6 +218,7 @@ constexpr Form forms[] = {
     {Type::prepare, Speaker::coordinator, "prepare", prepare},
     {Type::cancel, Speaker::coordinator, "cancel", only_checkpoint},
     {Type::finish, Speaker::coordinator, "finish", finish},
+    {Type::encode, Speaker::coordinator, "encode", encode},
     {Type::look, Speaker::coordinator, "look", {}},
     {Type::go_on, Speaker::coordinator, "continue", {}},
     {Type::checkpoint, Speaker::command, "checkpoint", checkpoint},

@@ -2,6 +2,7 @@
 #include "coord/node_images.hpp"
 
 #include "base/directory.hpp"
+#include "base/printable.hpp"
 #include "coord/patience.hpp"
 #include "coord/snapshot.hpp"
 #include "coord/snapshot_removal.hpp"
@@ -59,11 +60,13 @@ std::optional<std::string> directory_with(const std::string &token, const std::s
 
 NodeImages::NodeImages(Loop &loop, const std::string &job, const std::string &node,
                        NodeRanks &ranks, const TreePlace &tree, Report report)
-    : loop_(loop), node_(node), ranks_(ranks), tree_(tree), report_(std::move(report)),
-      level_(loop, job, node, [this] { // a checkpoint that was to be prepared meanwhile is now
-          if (const std::optional<Message> next = std::exchange(to_prepare_, std::nullopt))
-              prepare(*next);
-      })
+    : loop_(loop), node_(node), ranks_(ranks), tree_(tree), report_(report),
+      level_(loop, job, node,
+             [this] { // a checkpoint that was to be prepared meanwhile is now
+                 if (const std::optional<Message> next = std::exchange(to_prepare_, std::nullopt))
+                     prepare(*next);
+             }),
+      set_(loop, std::move(report))
 {}
 
 void NodeImages::prepare(const Message &message)
@@ -78,15 +81,19 @@ void NodeImages::prepare(const Message &message)
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
     Message answer(Type::prepared, {{"checkpoint", task.number}});
+    json local = message.fields.value("local", json());
+    if (local.is_object() && ranks_.empty()) // it will have no images there
+        local["alone"] = false;
     std::optional<std::string> seen = directory_with(message.fields.at("token"), task.directory);
     if (!seen) {
         answer.fields["error"] =
             fmt::format("node {} does not see {}; name a directory that all nodes "
                         "share (--where)",
                         node_, task.directory);
+    } else if (Result<void> begun = level_.begin(local); !begun) {
+        answer.fields["error"] = printable_message(begun.error().text());
     } else {
         task.directory = std::move(*seen);
-        level_.begin(message.fields.value("local", json()));
         task_ = std::move(task);
     }
     report_(answer);
@@ -100,7 +107,8 @@ void NodeImages::cancel()
     }
     orphans_.clear();
     to_prepare_.reset();
-    level_.end(false);
+    set_.end();
+    level_.end(false, false);
     task_.reset();
 }
 
@@ -114,7 +122,8 @@ void NodeImages::finish(const Message &message)
         if (after != "term")
             answer(rank, true);
     }
-    level_.end(true);
+    set_.end();
+    level_.end(true, message.fields.value("redundant", false));
     task_.reset();
     // A rank that waits in a signal handler does not react to the launcher's
     // SIGTERM, and not every launcher (hydra does not) sends SIGKILL after it.
@@ -248,8 +257,12 @@ void NodeImages::ended(uint32_t number, const Taken &taken)
                                 {"threads", taken.threads},
                                 {"stopped_ns", taken.stopped_ns},
                                 {"notices", taken.notices}});
-    if (!taken.checksum.empty())
+    if (!taken.checksum.empty()) {
         image.fields["checksum"] = taken.checksum;
+        task_->near[number] = {.name = file_in_level(number, rank->pid),
+                               .bytes = taken.bytes,
+                               .checksum = taken.checksum};
+    }
     if (std::string trouble = level_.take_trouble(); !trouble.empty())
         image.fields["notices"].push_back(std::move(trouble));
     report_(image);
@@ -289,6 +302,23 @@ void NodeImages::report_failure(uint32_t rank, const std::string &why, int code)
                                   {"rank", rank},
                                   {"error", why},
                                   {"code", code}}));
+}
+
+// All images of the job are there.
+void NodeImages::encode(const Message &message)
+{
+    const uint64_t number = message.fields.at("checkpoint");
+    const LocalLevel *level = level_.level();
+    if (!task_ || task_->number != number || level == nullptr) {
+        report_(Message(Type::encoded, {{"checkpoint", number},
+                                        {"error", "has no images in a directory of its own"},
+                                        {"code", ENOENT}}));
+        return;
+    }
+    std::vector<redundancy::SetFile> own;
+    for (const auto &[rank, file] : task_->near)
+        own.push_back(file);
+    set_.begin(message, level->directory(), own);
 }
 
 // -------------------------------------------------------------------------------- signs of life

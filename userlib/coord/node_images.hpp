@@ -11,6 +11,7 @@
 
 #include "coord/node_level.hpp"
 #include "coord/node_ranks.hpp"
+#include "coord/node_set.hpp"
 
 #include <map>
 #include <optional>
@@ -30,6 +31,9 @@ class NodeImages
     void prepare(const Message &message);
     void cancel();
     void finish(const Message &message);
+    void encode(const Message &message); // parity of what is here, and of other nodes' images
+    NodeSet &set() { return set_; }
+    const NodeSet &set() const { return set_; }
     void look(); // the coordinator asks for a sign of life, and what is under way
 
     void take(NodeRank &rank);
@@ -45,7 +49,8 @@ class NodeImages
         uint64_t number = 0;
         std::string directory;
         ImageOptions options;
-        bool hold = false; // ranks stay where they are until `finish`
+        bool hold = false;                            // ranks stay where they are until `finish`
+        std::map<uint32_t, redundancy::SetFile> near; // images in this node's own directory
     };
 
     NodeRank *find(uint32_t number); // of this node or an orphan; null: neither
@@ -68,6 +73,7 @@ class NodeImages
     std::optional<Task> task_;
     std::optional<Message> to_prepare_; // when older levels are gone
     NodeLevel level_;
+    NodeSet set_;
 };
 
 } // namespace cryo::coord

@@ -2,6 +2,7 @@
 #include "coord/node_level.hpp"
 
 #include "base/printable.hpp"
+#include "redundancy/description.hpp"
 
 #include <fmt/format.h>
 #include <utility>
@@ -14,13 +15,13 @@ NodeLevel::NodeLevel(Loop &loop, std::string job, std::string node, std::functio
     : loop_(loop), job_(std::move(job)), node_(std::move(node)), retired_(std::move(retired))
 {}
 
-void NodeLevel::begin(const json &wanted)
+Result<void> NodeLevel::begin(const json &wanted)
 {
     now_.reset();
     if (wanted.is_null())
-        return;
+        return {};
     Now now;
-    now.base = wanted.at("directory");
+    now.base = base_of_node(wanted.at("directory"), node_);
     now.keep = wanted.at("keep");
     now.rate = wanted.at("rate");
     now.room = room_in(now.base);
@@ -33,10 +34,20 @@ void NodeLevel::begin(const json &wanted)
         else
             why = level.error().text();
     }
+    if (now.level && wanted.value("alone", false)) {
+        if (Result<void> alone = now.level->claim(node_); !alone)
+            return alone;
+    }
     if (!why.empty())
         now.trouble = printable_message(
             fmt::format("the images of node {} went straight to the snapshot: {}", node_, why));
     now_ = std::move(now);
+    return {};
+}
+
+const LocalLevel *NodeLevel::level() const
+{
+    return now_ && now_->level ? &*now_->level : nullptr;
 }
 
 // After a failure of its disk the next checkpoint does without, so that it is there with certainty;
@@ -76,12 +87,14 @@ void NodeLevel::blame(const Taken &taken)
 }
 
 // Removing may take long, and ranks may be waiting for words of this daemon.
-void NodeLevel::end(bool committed)
+void NodeLevel::end(bool committed, bool redundant)
 {
     if (!now_)
         return;
     Now now = std::move(*now_);
     now_.reset();
+    if (now.level && !redundant)
+        static_cast<void>(now.level->directory().remove(redundancy::parity_name));
     if (committed && now.level && now.level->commit())
         last_ = std::move(now.level);
     now.level.reset();

@@ -6,7 +6,7 @@
 //     NodeLevel level(loop, job.id, node, [] { ... });   // called when older levels are gone
 //     level.begin(wanted);                               // a checkpoint is prepared
 //     const std::string directory = level.make(rank);    // "": the image goes to the snapshot
-//     level.end(committed);
+//     level.end(committed, redundant);
 #pragma once
 
 #include "coord/aside.hpp"
@@ -26,12 +26,16 @@ class NodeLevel
   public:
     NodeLevel(Loop &loop, std::string job, std::string node, std::function<void()> retired);
 
-    void begin(const nlohmann::json &wanted); // null: the checkpoint has no such level
-    std::string make(uint32_t rank);          // where its image is written first
+    // null: the checkpoint has no such level. EEXIST: the directory must be this node's alone, and
+    // is not.
+    Result<void> begin(const nlohmann::json &wanted);
+    std::string make(uint32_t rank);                        // where its image is written first
+    const LocalLevel *level() const;                        // null: there is none
     uint64_t rate() const { return now_ ? now_->rate : 0; } // of all copies, in bytes a second
     std::string take_trouble();                             // "": none, or it was told
     void blame(const Taken &taken);                         // an image has failed there
-    void end(bool committed);
+    // `redundant`: its sets are complete. Else parity of an encoding that failed elsewhere goes.
+    void end(bool committed, bool redundant);
     // Older levels are being removed, which may take long.
     bool is_retiring() const { return retiring_ != nullptr; }
 

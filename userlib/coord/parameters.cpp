@@ -29,7 +29,8 @@ Parameters parameters_of(const Variables &variables)
     unsigned keep = 0;
     const std::string kept = value("keep");
     std::from_chars(kept.data(), kept.data() + kept.size(), keep);
-    return {value("directory"), value("interval"), value("backend"), keep, value("local")};
+    return {value("directory"), value("interval"),  value("backend"), keep,
+            value("local"),     value("redundancy")};
 }
 
 void export_parameters(const std::vector<std::string> &words)

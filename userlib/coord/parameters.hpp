@@ -16,11 +16,12 @@
 namespace cryo::coord {
 
 struct Parameters {
-    std::string directory; // of the job's snapshots, or ""
-    std::string interval;  // of automatic checkpoints, or ""
-    std::string backend;   // or ""
-    unsigned keep = 0;     // of snapshots that the program requests; 0: all of them
-    std::string local;     // directory of each node for its ranks' images, or ""
+    std::string directory;  // of the job's snapshots, or ""
+    std::string interval;   // of automatic checkpoints, or ""
+    std::string backend;    // or ""
+    unsigned keep = 0;      // of snapshots that the program requests; 0: all of them
+    std::string local;      // directory of each node for its ranks' images, or ""
+    std::string redundancy; // what nodes keep of each other's images there, or ""
 };
 
 Parameters parameters_of(const Variables &variables);

@@ -50,6 +50,11 @@ std::string image_name(int pid)
     return fmt::format("cryo_context.{}", pid);
 }
 
+std::string file_in_level(uint32_t rank, int pid)
+{
+    return rank_directory(rank) + "/" + image_name(pid);
+}
+
 std::string default_base()
 {
     for (const char *name :

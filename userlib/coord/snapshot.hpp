@@ -53,6 +53,12 @@ struct LocalCopy {
     std::string checksum;
 };
 
+// Nodes that keep parity of each other's images (docs/stores.md).
+struct SnapshotSet {
+    std::string id; // of what was encoded together (redundancy/description.hpp)
+    std::vector<std::string> nodes;
+};
+
 struct Snapshot {
     int seq = 0;
     bool finished = false;
@@ -64,6 +70,8 @@ struct Snapshot {
     std::vector<std::string> command = {}; // of the launcher
     std::string directory = {};            // in which it ran
     std::vector<SnapshotImage> images = {};
+    std::string redundancy = {}; // of the level of sets, if it is complete; else ""
+    std::vector<SnapshotSet> sets = {};
 
     uint64_t bytes() const;
     size_t local_images() const; // how many of the images their nodes have, too
@@ -72,6 +80,7 @@ struct Snapshot {
 std::string default_reference(int launcher);
 std::string rank_directory(uint32_t rank); // its name
 std::string image_name(int pid);
+std::string file_in_level(uint32_t rank, int pid); // below a node's level
 // Where snapshots go and are looked for: Open MPI's parameters hook_cryo_directory
 // and snapc_base_global_snapshot_dir in the environment, else the home directory.
 std::string default_base();
@@ -136,6 +145,8 @@ class SnapshotWriter
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
     Result<void> commit(std::vector<SnapshotImage> images);
+    // Of what is committed: its sets are complete, too.
+    Result<void> add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets);
     // Of the finished snapshots of this job only the last `count` remain.
     Result<void> keep(unsigned count);
 

@@ -20,6 +20,8 @@ constexpr std::string_view format_line = "#\n# Cryo Format: 2\n";
 constexpr std::string_view checksum_key = "# Cryo Checksum: ";
 constexpr std::string_view image_checksum_key = "Cryo Image Checksum";
 constexpr std::string_view local_key = "Cryo Local";
+constexpr std::string_view redundancy_key = "Cryo Redundancy";
+constexpr std::string_view set_key = "Cryo Set";
 
 template <class T>
 bool read_number(std::string_view text, T &value)
@@ -95,6 +97,37 @@ std::string local_lines(const SnapshotImage &image)
                                              image.checksum, local_key, one_line(image.local));
 }
 
+// The set's id, and its nodes.
+bool read_set(std::string_view value, Snapshot &snapshot)
+{
+    std::vector<std::string> words = words_of(value);
+    if (words.size() < 2)
+        return false;
+    SnapshotSet &set = snapshot.sets.emplace_back();
+    set.id = std::move(words.front());
+    words.erase(words.begin());
+    set.nodes = std::move(words);
+    return true;
+}
+
+std::string words_text(const std::vector<std::string> &words)
+{
+    return nlohmann::json(words).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
+
+std::string set_lines(const Snapshot &snapshot)
+{
+    if (snapshot.redundancy.empty())
+        return "";
+    std::string text = fmt::format("# {}: {}\n", redundancy_key, one_line(snapshot.redundancy));
+    for (const SnapshotSet &set : snapshot.sets) {
+        std::vector<std::string> words = set.nodes;
+        words.insert(words.begin(), set.id);
+        text += fmt::format("# {}: {}\n", set_key, words_text(words));
+    }
+    return text;
+}
+
 bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
 {
     if (key == "Process") {
@@ -117,6 +150,10 @@ bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
         snapshot.directory = value;
     else if (key == "Cryo Command")
         snapshot.command = words_of(value);
+    else if (key == redundancy_key)
+        snapshot.redundancy = value;
+    else if (key == set_key)
+        return read_set(value, snapshot);
     else if (!snapshot.images.empty())
         return read_image_line(key, value, snapshot.images.back());
     return true;
@@ -144,9 +181,7 @@ std::string block(const Snapshot &s)
         text += fmt::format("# Cryo Mark: {}\n", s.mark);
     text += fmt::format("# Cryo Job: {}\n# Cryo Launcher: {}\n# Cryo Directory: {}\n",
                         one_line(s.job), s.launcher, one_line(s.directory));
-    text += fmt::format(
-        "# Cryo Command: {}\n",
-        nlohmann::json(s.command).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+    text += fmt::format("# Cryo Command: {}\n", words_text(s.command));
     for (const SnapshotImage &image : s.images) {
         text += fmt::format("# Process: {}.{}\n# OPAL CRS Component: {}\n", s.launcher, image.rank,
                             component);
@@ -155,6 +190,7 @@ std::string block(const Snapshot &s)
                             image.pid, one_line(image.node), image.file, image.bytes);
         text += local_lines(image);
     }
+    text += set_lines(s);
     if (!s.completed.empty())
         text += fmt::format("# Timestamp: {}\n", s.completed);
     if (s.finished)

@@ -269,6 +269,16 @@ Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
     return done;
 }
 
+Result<void> SnapshotWriter::add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets)
+{
+    const auto at = store_.snapshots_.find(about_.seq);
+    if (at == store_.snapshots_.end() || !at->second.finished)
+        return Error(ENOENT, fmt::format("{}: has no snapshot {}", path(), about_.seq));
+    at->second.redundancy = redundancy;
+    at->second.sets = std::move(sets);
+    return store_.save();
+}
+
 Result<void> SnapshotWriter::keep(unsigned count)
 {
     std::vector<int> old;

@@ -78,7 +78,8 @@ class Case(unittest.TestCase):
 class Information(Case):
     def test_ompi_info_shows_them(self):
         shown = self.run_words(*self.prefix, "ompi_info", "--all", "--parsable").stdout
-        parameters = {"hook": ("directory", "interval", "backend", "keep", "local", "verbose")}
+        parameters = {"hook": ("directory", "interval", "backend", "keep", "local", "redundancy",
+                               "verbose")}
         if not OPTIONS.build: # 5.0 has no such framework any more
             parameters["crs"] = ("priority", "restore_ids")
         for framework, names in parameters.items():

@@ -89,6 +89,33 @@ TEST(LocalLevels, StayAsLongAsTheyShould)
     EXPECT_EQ(retired({own, level("before", "1", 2)}, "1", 1), Names{"before"});
 }
 
+TEST(LocalLevels, StayIfTheyAreTheLastWithParity)
+{
+    const auto level = [](const char *name, int64_t when, bool has_parity) {
+        return LevelThere{
+            .name = name, .job = "1-a", .when = when, .committed = true, .has_parity = has_parity};
+    };
+    const std::vector<std::string> one = {"a"};
+    EXPECT_EQ(retired({level("a", 1, true), level("b", 2, true), level("c", 3, false)}, "1-a", 1),
+              one);
+    EXPECT_EQ(retired({level("a", 1, true), level("b", 2, true)}, "1-a", 1), one);
+    EXPECT_EQ(retired({level("a", 1, false), level("b", 2, true), level("c", 3, true)}, "1-a", 2),
+              one);
+}
+
+TEST(LocalLevels, AreClaimedByOneNode)
+{
+    const Store store;
+    const LocalLevel level = begin(store, "alone", "1-a");
+    EXPECT_TRUE(level.claim("n1"));
+    const Result<void> other = level.claim("n2");
+    ASSERT_FALSE(other);
+    EXPECT_EQ(other.error().code(), EEXIST);
+    EXPECT_NE(other.error().text().find("node n1"), std::string::npos);
+    EXPECT_EQ(base_of_node("/s/%N/x%N", "n1"), "/s/n1/xn1");
+    EXPECT_EQ(base_of_node("/s", "n1"), "/s");
+}
+
 TEST(LocalLevels, GoUnlessCommittedOrUsed)
 {
     const Store store;

@@ -63,6 +63,44 @@ TEST(Messages, MayNameALevel)
     EXPECT_FALSE(taken(Speaker::command, R"({"type":"checkpoint","directory":"/d","local":"l"})"));
 }
 
+TEST(Messages, MayNameASet)
+{
+    const auto encode = [](const std::string &more, const std::string &member) {
+        return R"({"type":"encode","checkpoint":1,"id":"0a","redundancy":"xor","member":0,"members":[)" +
+               member + "]" + more + "}";
+    };
+    const std::string image = R"({"rank":7,"pid":412,"bytes":1,"checksum":"0a"})";
+    const std::string member = R"({"node":"n1","images":[)" + image + "]}";
+    EXPECT_TRUE(taken(Speaker::coordinator, encode("", member)));
+    EXPECT_TRUE(
+        taken(Speaker::coordinator,
+              encode("", R"({"node":"n1","images":[],"key":"00","addresses":["::1"],"port":9})")));
+    EXPECT_FALSE(taken(Speaker::member, encode("", member)));
+    EXPECT_FALSE(taken(Speaker::coordinator, encode(R"(,"more":1)", member)));
+    for (const char *wrong :
+         {R"({"node":"n1"})", R"({"images":[]})", R"({"node":"n1","images":[7]})",
+          R"({"node":"n1","images":[{"rank":7,"pid":412,"bytes":1}]})",
+          R"({"node":"n1","images":[{"rank":7,"pid":412,"bytes":-1,"checksum":"0a"}]})",
+          R"({"node":"n1","images":[{"rank":7,"pid":"../1","bytes":1,"checksum":"0a"}]})",
+          R"({"node":"n1","images":[],"name":"x"})", R"({"node":"n1","images":[],"port":65536})"})
+        EXPECT_FALSE(taken(Speaker::coordinator, encode("", wrong))) << wrong;
+    std::string many = member;
+    for (int i = 0; i < 64; i++)
+        many += "," + member;
+    EXPECT_FALSE(taken(Speaker::coordinator, encode("", many)));
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"encoded","checkpoint":1,"bytes":9})"));
+    EXPECT_TRUE(
+        taken(Speaker::member, R"({"type":"encoded","checkpoint":1,"error":"e","code":28})"));
+    EXPECT_FALSE(taken(Speaker::coordinator, R"({"type":"encoded","checkpoint":1,"bytes":9})"));
+    EXPECT_TRUE(taken(Speaker::command,
+                      R"({"type":"checkpoint","directory":"/d","local":"/l",)"
+                      R"("redundancy":"xor","racks":[{"node":"a","rack":"b"}]})"));
+    EXPECT_FALSE(
+        taken(Speaker::command, R"({"type":"checkpoint","directory":"/d","racks":["a"]})"));
+    EXPECT_TRUE(
+        taken(Speaker::coordinator, R"({"type":"finish","after":"none","redundant":true})"));
+}
+
 TEST(Messages, HaveNamesThatLeadNowhereElse)
 {
     for (const char *name : {"", ".", "..", "a/b", "/a", "../../etc/cron.d/x", "a\\u0000b"})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is removed from a directory of global snapshots, and what never is.
+#include "coord/snapshot_text.hpp"
 #include "store.hpp"
 
 #include <cerrno>
@@ -229,6 +230,20 @@ TEST(Snapshots, OlderMetadataAreReadAndTheirSnapshotsStay)
     EXPECT_EQ(store.finished(), (Seqs{0, 2}));
     store.write(top + "/" + meta, text.substr(0, text.find("# Finished")));
     expect_refused(store);
+}
+
+TEST(Snapshots, MetadataNameSets)
+{
+    std::map<int, Snapshot> all;
+    all[3] = {.seq = 3, .finished = true, .mark = "Cryo snapshot 0", .completed = "then"};
+    all[3].redundancy = "rs:2";
+    all[3].sets = {{"0a", {"n1", "n2"}}, {"0b", {"n \"3\"", "n4/7"}}};
+    const Result<std::map<int, Snapshot>> read = parse_metadata(metadata_text(all));
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->at(3).redundancy, "rs:2");
+    ASSERT_EQ(read->at(3).sets.size(), 2U);
+    EXPECT_EQ(read->at(3).sets[1].id, "0b");
+    EXPECT_EQ(read->at(3).sets[1].nodes, all[3].sets[1].nodes);
 }
 
 TEST(Snapshots, MetadataAreLinesWhateverIsInThem)

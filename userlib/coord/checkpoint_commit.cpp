@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of a checkpoint when all images are there: the commit of each level, and the end.
+#include "base/printable.hpp"
+#include "coord/checkpoint.hpp"
+#include "coord/daemon.hpp"
+#include "coord/patience.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <filesystem>
+#include <fmt/format.h>
+#include <utility>
+
+namespace cryo::coord {
+
+void Checkpoint::commit()
+{
+    stage_ = Stage::finishing;
+    around_.watchers.say("finished locally");
+    snapshot_.commit(reports_.images(), request_.value("keep", 0U),
+                     [weak = weak_from_this()](const Result<void> &done) {
+                         if (const auto one = weak.lock())
+                             one->committed(done);
+                     });
+}
+
+// What becomes of the job when the snapshot is there.
+void Checkpoint::committed(const Result<void> &done)
+{
+    if (!done)
+        give_up(done.error().text(), done.error().code());
+    else if (redundant_.is_wanted())
+        make_redundant();
+    else
+        established();
+}
+
+// The snapshot is there, whatever becomes of this. The nodes keep their images until the end of it.
+void Checkpoint::make_redundant()
+{
+    stage_ = Stage::encoding;
+    around_.watchers.say("encoding");
+    for (const std::string &remark : redundant_.remarks())
+        reports_.notices().add(remark);
+    const auto longest = std::max(image_patience * longest_silence(),
+                                  longest_image(request_.value("patience", default_patience_s)));
+    redundant_.begin(number_, reports_.images(), reports_.ranks(),
+                     longest + time_to_write(reports_.bytes(), 0),
+                     [weak = weak_from_this()](const Result<void> &done) {
+                         if (const auto one = weak.lock())
+                             one->encoded(done);
+                     });
+}
+
+// The commit of that level is a line of the metadata.
+void Checkpoint::encoded(const Result<void> &done)
+{
+    if (!done) {
+        lacks_sets(done.error());
+        established();
+        return;
+    }
+    snapshot_.add_sets(redundant_.scheme(), redundant_.sets(),
+                       [weak = weak_from_this()](const Result<void> &named) {
+                           const auto one = weak.lock();
+                           if (!one)
+                               return;
+                           one->is_redundant_ = bool(named);
+                           if (!named)
+                               one->lacks_sets(named.error());
+                           one->established();
+                       });
+}
+
+void Checkpoint::lacks_sets(const Error &why)
+{
+    reports_.notices().add(printable_message(fmt::format(
+        "the snapshot is there, but the nodes have no parity of it (--redundancy {}): {}",
+        redundant_.scheme(), why.text())));
+}
+
+Message Checkpoint::good_end()
+{
+    std::vector<std::string> notices = reports_.notices().all();
+    if (!snapshot_.kept_all().empty())
+        notices.push_back(snapshot_.kept_all());
+    if (!around_.ranks.refused().empty())
+        notices.push_back("not in the snapshot: " + around_.ranks.refused());
+    Message end(Type::end, {{"ok", true},
+                            {"reference", std::filesystem::path(snapshot_.path()).filename()},
+                            {"path", snapshot_.path()},
+                            {"seq", snapshot_.seq()},
+                            {"ranks", reports_.ranks().size()},
+                            {"bytes", reports_.bytes()},
+                            {"seconds", silence_.since_begun().count()},
+                            {"longest_stop_ns", reports_.longest_stop()},
+                            {"notices", notices}});
+    if (is_redundant_)
+        end.fields.update(
+            {{"redundancy", redundant_.scheme()}, {"parity_bytes", redundant_.parity_bytes()}});
+    return end;
+}
+
+void Checkpoint::established()
+{
+    stage_ = Stage::finishing;
+    snapshot_.unlock(); // before any command is told of it
+    const std::string wanted = request_.value("after", "none");
+    // Ranks that have resumed meanwhile are past the saved state. They are not ended.
+    const std::optional<std::string> silent =
+        wanted != "none" ? silence_.why() : std::optional<std::string>();
+    const std::string after = silent ? "none" : wanted;
+    around_.members.tell_all(
+        Message(Type::finish, {{"after", after}, {"redundant", is_redundant_}}));
+    around_.watchers.say(after == "stop" ? "stopped" : "established");
+    if (silent)
+        around_.watchers.tell(
+            end_of(Error(ETIMEDOUT, fmt::format("{} is there, but the job goes on: {}",
+                                                snapshot_.path(), *silent))));
+    else
+        around_.watchers.tell(good_end());
+    around_.watchers.release();
+    if (after == "term")
+        kill(around_.job.launcher, SIGTERM);
+    if (wanted == "none" || job_ended_) {
+        end();
+    } else { // until the tree has finished it
+        snapshot_.release();
+        stage_ = Stage::held;
+        look_at_tree(); // it may have been abandoned meanwhile
+    }
+}
+
+} // namespace cryo::coord

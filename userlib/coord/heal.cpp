@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coord/heal.hpp"
+
+#include "coord/image_copy.hpp"
+#include "coord/local_level.hpp"
+#include "redundancy/encode.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <optional>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <utility>
+
+namespace cryo::coord {
+
+namespace {
+
+constexpr const char *work_name = ".healed";     // in the snapshot's directory, until all is done
+constexpr const char *brought_name = ".brought"; // the same: what nodes have brought there
+constexpr const char *way_out = "its owner can heal the snapshot (ompi-restart --heal)";
+
+std::string level_of(const Snapshot &snapshot, const std::string &node)
+{
+    for (const SnapshotImage &image : snapshot.images) {
+        if (image.node == node && !image.local.empty())
+            return split_path(image.local).first;
+    }
+    return "";
+}
+
+// A node's name may have a slash; its first rank is no other one's.
+std::string brought_of(const Snapshot &snapshot, const std::string &node)
+{
+    const auto first = std::ranges::find(snapshot.images, node, &SnapshotImage::node);
+    return fmt::format("node.{}", first != snapshot.images.end() ? first->rank : 0);
+}
+
+// Whose contents nobody else can change.
+Result<Directory> make_or_enter(const Directory &where, const std::string &name)
+{
+    Result<Directory> made = where.make(name);
+    if (!made && made.error().code() == EEXIST)
+        made = where.enter(name);
+    if (!made)
+        return made;
+    if (Result<void> own = check_own(made->fd(), made->path(), way_out); !own)
+        return own.error();
+    return made;
+}
+
+Result<Directory> enter_snapshot(const SnapshotStore &store, const Snapshot &snapshot,
+                                 const Trust &trust)
+{
+    Result<Directory> all = store.directory().enter(std::to_string(snapshot.seq));
+    if (!all)
+        return all;
+    for (const Directory *one : {&store.directory(), &std::as_const(*all)}) {
+        if (Result<void> good = trust.check(one->fd(), one->path()); !good)
+            return good.error();
+    }
+    return all;
+}
+
+// Where images are made before they get their names. What a healing that was killed has left there
+// is removed.
+class WorkPlace
+{
+  public:
+    static Result<WorkPlace> make(const Directory &all)
+    {
+        Result<Directory> made = make_or_enter(all, work_name);
+        if (!made)
+            return made.error();
+        if (flock(made->fd(), LOCK_EX | LOCK_NB) != 0)
+            return Error(EBUSY, made->path() + ": another ompi-restart makes images there; wait "
+                                               "for its end");
+        made->clear();
+        return WorkPlace(all, std::move(*made));
+    }
+    WorkPlace(WorkPlace &&other) noexcept
+        : all_(std::exchange(other.all_, nullptr)), here_(std::move(other.here_))
+    {}
+    WorkPlace(const WorkPlace &) = delete;
+    WorkPlace &operator=(const WorkPlace &) = delete;
+    WorkPlace &operator=(WorkPlace &&) = delete;
+    ~WorkPlace()
+    {
+        if (all_ == nullptr)
+            return;
+        here_.clear();
+        static_cast<void>(all_->remove(work_name));
+    }
+    const Directory &here() const { return here_; }
+
+  private:
+    WorkPlace(const Directory &all, Directory here) : all_(&all), here_(std::move(here)) {}
+
+    const Directory *all_;
+    Directory here_;
+};
+
+class Healing
+{
+  public:
+    Healing(const Snapshot &snapshot, const Trust &trust, Look look, const Directory &all)
+        : snapshot_(snapshot), trust_(trust), look_(look), all_(all)
+    {}
+    Result<void> run();
+    std::vector<std::string> take_said() { return std::move(said_); }
+
+  private:
+    struct Lack {
+        const SnapshotImage *image;
+        std::string why;
+    };
+
+    std::optional<std::string> lacks(const SnapshotImage &image) const;
+    Result<void> make_lacking(const Directory &work);
+    void remove_brought() const;
+    Result<void> copy(const SnapshotImage &image, const Directory &work) const;
+    Result<void> rebuild_node(const std::string &node, const std::vector<Lack> &lacking,
+                              const Directory &work);
+    Result<void> place(const SnapshotImage &image, const Directory &from) const;
+    Result<NearLevel> level_of_node(const std::string &node) const;
+    const SnapshotSet *set_of(const std::string &node) const;
+    std::vector<NearLevel> levels_of(const SnapshotSet &set, const std::string &but_for,
+                                     std::vector<std::string> &missing) const;
+    void look_at_sets();
+
+    const Snapshot &snapshot_;
+    const Trust &trust_;
+    Look look_;
+    const Directory &all_; // of the snapshot's images
+    std::vector<Lack> lacking_;
+    std::vector<std::string> said_;
+};
+
+// Why the snapshot's directory has no good image of it.
+std::optional<std::string> Healing::lacks(const SnapshotImage &image) const
+{
+    const Result<Directory> rank = all_.enter(rank_directory(image.rank));
+    if (!rank)
+        return rank.error().text();
+    const Result<std::optional<struct stat>> status = rank->look(image.file);
+    if (!status)
+        return status.error().text();
+    const std::string path = rank->path(image.file);
+    if (!status->has_value() || !S_ISREG((*status)->st_mode))
+        return Error::from_errno(path, ENOENT).text();
+    if (static_cast<uint64_t>((*status)->st_size) != image.bytes)
+        return fmt::format("{}: has {} bytes, and had {}", path, (*status)->st_size, image.bytes);
+    if (look_ == Look::sizes || image.checksum.empty())
+        return std::nullopt;
+    const Result<ImageCopy> found = measure_image(*rank, image.file);
+    if (!found)
+        return found.error().text();
+    if (found->checksum != image.checksum)
+        return path + ": is not what was saved (checksum)";
+    return std::nullopt;
+}
+
+// Where it is seen here, or what the node has brought.
+Result<NearLevel> Healing::level_of_node(const std::string &node) const
+{
+    const std::string path = level_of(snapshot_, node);
+    if (path.empty())
+        return Error(ENOENT, "no directory of it is known");
+    Result<NearLevel> level = hold_level(path, trust_);
+    if (level)
+        return level;
+    const Result<Directory> all = all_.enter(brought_name);
+    if (!all)
+        return level;
+    Result<Directory> brought = all->enter(brought_of(snapshot_, node));
+    if (!brought || !trust_.check(brought->fd(), brought->path()))
+        return level;
+    return NearLevel{std::move(*brought), Fd()};
+}
+
+const SnapshotSet *Healing::set_of(const std::string &node) const
+{
+    for (const SnapshotSet &set : snapshot_.sets) {
+        if (std::ranges::find(set.nodes, node) != set.nodes.end())
+            return &set;
+    }
+    return nullptr;
+}
+
+// Names of files come from the metadata, and so does what an image has to be.
+Result<void> Healing::place(const SnapshotImage &image, const Directory &from) const
+{
+    const Result<Directory> made = from.enter(rank_directory(image.rank));
+    if (!made)
+        return made.error();
+    const Result<ImageCopy> found = measure_image(*made, image.file);
+    if (!found)
+        return found.error();
+    if (found->bytes != image.bytes || found->checksum != image.checksum)
+        return Error(EBADMSG, made->path(image.file) + ": is not what was saved (checksum)");
+    const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
+    if (!rank)
+        return rank.error();
+    // A damaged one that is there is replaced.
+    if (renameat(made->fd(), image.file.c_str(), rank->fd(), image.file.c_str()) != 0)
+        return Error::from_errno(rank->path(image.file), errno);
+    if (Result<void> written = write_local_metadata(*rank, image); !written)
+        return written;
+    return rank->sync();
+}
+
+Result<void> Healing::copy(const SnapshotImage &image, const Directory &work) const
+{
+    const Result<NearLevel> level = level_of_node(image.node);
+    if (!level)
+        return level.error();
+    const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
+    if (!from)
+        return from.error();
+    const Result<Directory> to = work.make(rank_directory(image.rank));
+    if (!to)
+        return to.error();
+    const Result<ImageCopy> made = copy_image(*from, *to, image.file, {});
+    if (!made)
+        return made.error();
+    if (made->bytes != image.bytes || made->checksum != image.checksum)
+        return Error(EBADMSG, from->path(image.file) + ": is not what was saved (checksum)");
+    return place(image, work);
+}
+
+std::vector<NearLevel> Healing::levels_of(const SnapshotSet &set, const std::string &but_for,
+                                          std::vector<std::string> &missing) const
+{
+    std::vector<NearLevel> levels;
+    for (const std::string &node : set.nodes) {
+        if (node == but_for)
+            continue;
+        Result<NearLevel> level = level_of_node(node);
+        if (level)
+            levels.push_back(std::move(*level));
+        else
+            missing.push_back(fmt::format("node {}: {}", node, level.error().text()));
+    }
+    return levels;
+}
+
+Result<void> Healing::rebuild_node(const std::string &node, const std::vector<Lack> &lacking,
+                                   const Directory &work)
+{
+    const SnapshotSet *set = set_of(node);
+    if (set == nullptr)
+        return Error(ENODATA, fmt::format("{}; node {} has no good copy of it where its directory "
+                                          "can be seen, and belongs to no set (--redundancy)",
+                                          lacking.front().why, node));
+    const auto doing = fmt::format("the images of node {} are made of those of the other nodes of "
+                                   "its set ({})",
+                                   node, snapshot_.redundancy);
+    const auto member =
+        static_cast<uint32_t>(std::ranges::find(set->nodes, node) - set->nodes.begin());
+    std::vector<std::string> missing;
+    const std::vector<NearLevel> levels = levels_of(*set, node, missing);
+    std::vector<const Directory *> there;
+    for (const NearLevel &level : levels)
+        there.push_back(&level.directory);
+    const Result<Directory> fresh = work.make(fmt::format("node.{}", lacking.front().image->rank));
+    if (!fresh)
+        return fresh.error();
+    const std::map<uint32_t, const Directory *> to = {{member, &*fresh}};
+    const Result<redundancy::Rebuilt> rebuilt = redundancy::rebuild(there, to, trust_);
+    if (!rebuilt)
+        return rebuilt.error().within(doing).with_more(
+            missing.empty() ? "" : fmt::format("; {}", fmt::join(missing, "; ")));
+    for (const Error &damage : rebuilt->damaged)
+        said_.push_back(damage.text() + "; it was not used");
+    for (const Lack &lack : lacking) {
+        if (Result<void> placed = place(*lack.image, *fresh); !placed)
+            return placed.error().within(doing);
+        said_.push_back(fmt::format("the image of rank {} was made of those of the set of node {} "
+                                    "({}): {}",
+                                    lack.image->rank, node, snapshot_.redundancy, lack.why));
+    }
+    return {};
+}
+
+// An image that its node still has is copied; the others of the node are made of its set.
+Result<void> Healing::make_lacking(const Directory &work)
+{
+    std::map<std::string, std::vector<Lack>> of_lost;
+    for (const Lack &lack : lacking_) {
+        if (lack.image->local.empty())
+            return Error(ENODATA, lack.why + "; no node has a copy of it");
+        const Result<void> copied = copy(*lack.image, work);
+        if (copied)
+            said_.push_back(fmt::format("the image of rank {} was copied from {}: {}",
+                                        lack.image->rank, lack.image->local, lack.why));
+        else
+            of_lost[lack.image->node].push_back(
+                {lack.image, fmt::format("{}; {}", lack.why, copied.error().text())});
+    }
+    for (const auto &[node, lacking] : of_lost) {
+        if (Result<void> made = rebuild_node(node, lacking, work); !made)
+            return made;
+    }
+    return {};
+}
+
+void Healing::look_at_sets()
+{
+    for (const SnapshotSet &set : snapshot_.sets) {
+        const std::string name = fmt::format("the set of {}", fmt::join(set.nodes, ", "));
+        std::vector<std::string> missing;
+        const std::vector<NearLevel> levels = levels_of(set, "", missing);
+        for (const std::string &one : missing)
+            said_.push_back(fmt::format("{} lacks {}", name, one));
+        std::vector<const Directory *> there;
+        for (const NearLevel &level : levels)
+            there.push_back(&level.directory);
+        if (there.empty())
+            continue;
+        const Result<redundancy::Rebuilt> checked = redundancy::rebuild(there, {}, trust_);
+        if (!checked)
+            said_.push_back(fmt::format("{}: {}", name, checked.error().text()));
+        for (const Error &damage : checked ? checked->damaged : std::vector<Error>())
+            said_.push_back(fmt::format("{}: {}", name, damage.text()));
+    }
+}
+
+Result<void> Healing::run()
+{
+    for (const SnapshotImage &image : snapshot_.images) {
+        if (std::optional<std::string> why = lacks(image))
+            lacking_.push_back({&image, std::move(*why)});
+    }
+    if (!lacking_.empty()) {
+        if (Result<void> own = check_own(all_.fd(), all_.path(), way_out); !own)
+            return own;
+        Result<WorkPlace> work = WorkPlace::make(all_);
+        if (!work)
+            return work.error();
+        if (Result<void> made = make_lacking(work->here()); !made)
+            return made;
+    }
+    if (look_ == Look::contents)
+        look_at_sets();
+    remove_brought();
+    return {};
+}
+
+// All images are there.
+void Healing::remove_brought() const
+{
+    const Result<Directory> brought = all_.enter(brought_name);
+    if (!brought || !check_own(brought->fd(), brought->path(), way_out))
+        return;
+    brought->clear();
+    static_cast<void>(all_.remove(brought_name));
+}
+
+} // namespace
+
+Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
+                                      const Trust &trust, Look look)
+{
+    const Result<Directory> all = enter_snapshot(store, snapshot, trust);
+    if (!all)
+        return all.error();
+    Healing healing(snapshot, trust, look, *all);
+    if (Result<void> done = healing.run(); !done)
+        return done.error();
+    return healing.take_said();
+}
+
+Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                     const std::string &node)
+{
+    const Result<Directory> all = enter_snapshot(store, snapshot, trust);
+    if (!all)
+        return all.error();
+    if (Result<void> own = check_own(all->fd(), all->path(), way_out); !own)
+        return own.error();
+    const std::string path = level_of(snapshot, node);
+    if (path.empty())
+        return Error(ENOENT, fmt::format("node {} has no images of snapshot {} in a directory of "
+                                         "its own (--local)",
+                                         node, snapshot.seq));
+    const Result<NearLevel> level = hold_level(path, trust);
+    if (!level)
+        return level.error();
+    const Result<Directory> top = make_or_enter(*all, brought_name);
+    if (!top)
+        return top.error();
+    const Result<Directory> here = make_or_enter(*top, brought_of(snapshot, node));
+    if (!here)
+        return here.error();
+    here->clear(); // an earlier one may be half a copy
+    size_t count = 0;
+    for (const SnapshotImage &image : snapshot.images) {
+        if (image.node != node || image.local.empty())
+            continue;
+        const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
+        if (!from)
+            return from.error();
+        const Result<Directory> to = here->make(rank_directory(image.rank));
+        if (!to)
+            return to.error();
+        if (const Result<ImageCopy> made = copy_image(*from, *to, image.file, {}); !made)
+            return made.error();
+        count++;
+    }
+    if (snapshot.redundancy.empty())
+        return count;
+    const Result<ImageCopy> parity =
+        copy_image(level->directory, *here, redundancy::parity_name, {});
+    return parity ? Result<size_t>(count) : parity.error();
+}
+
+} // namespace cryo::coord

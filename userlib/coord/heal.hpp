@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Makes images again that a snapshot's directory lacks (docs/stores.md): of the copies that nodes
+// have in directories that are seen here, or, where a node is lost, of the others of its set.
+//
+//     Result<std::vector<std::string>> done = heal(store, snapshot, trust, Look::sizes);
+//     for (const std::string &line : *done) ...        // what was done, and what was found damaged
+#pragma once
+
+#include "base/result.hpp"
+#include "base/trust.hpp"
+#include "coord/snapshot.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace cryo::coord {
+
+enum class Look : uint8_t {
+    sizes,    // an image is whole that has its size
+    contents, // all images, and all sets, are read and compared with their checksums
+};
+
+// An image gets its name when it is what the metadata say. The error names what is missing and
+// which nodes are lost; what could be made is there then. EACCES: the snapshot is another user's.
+Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
+                                      const Trust &trust, Look look);
+
+// Copies what this node has in its own directory, images and parity, to the snapshot's: a healing
+// on another node, which does not see that directory, uses it, and removes it afterwards. The
+// number of images; ENOENT: the node has none.
+Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                     const std::string &node);
+
+} // namespace cryo::coord
