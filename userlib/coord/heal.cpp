@@ -40,7 +40,7 @@ std::string brought_of(const Snapshot &snapshot, const std::string &node)
     return fmt::format("node.{}", first != snapshot.images.end() ? first->rank : 0);
 }
 
-// Whose contents nobody else can change.
+// A directory whose contents nobody else can change.
 Result<Directory> make_or_enter(const Directory &where, const std::string &name)
 {
     Result<Directory> made = where.make(name);
