@@ -33,6 +33,7 @@ file(GLOB manual CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/README.md
     ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/docs/*.md
     ${PROJECT_SOURCE_DIR}/docs/*.svg)
 install(FILES ${manual} TYPE DOC)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/packaging/metrics TYPE DOC)
 
 # The target `product`: what is installed, without the tests.
 function(cryo_collect_targets directory out)

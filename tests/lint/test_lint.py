@@ -84,11 +84,18 @@ FAULTS = (
     ("headers", "userlib/include/a.h", "int f(int class);\n", "class"),
     ("headers", "userlib/include/a.h", "int f(int n);\n", None),
 )
+RULES = "groups: [{name: a, rules: [{alert: A, expr: b > 1}]}]\n"
+DASHBOARD = '{"panels": [{"targets": [{"expr": "rate(b{c=~\\"$c\\"}[1h])"}]}]}\n'
 # By tools that only a full run installs.
 CLUSTER_FAULTS = (
     ("rpm", "a.spec", SPEC, None),
     ("rpm", "a.spec", SPEC.replace("Version: 1", ""), "a.spec: error: Version field must be present"),
     ("rpm", "a.spec", SPEC.replace("/usr/bin/a", "/usr/lib/a"), "hardcoded-library-path"),
+    ("metrics", "a.rules.yml", RULES, None),
+    ("metrics", "a.rules.yml", RULES.replace("b > 1", "b >"), "a.rules.yml: "),
+    ("metrics", "grafana-a.json", DASHBOARD, None),
+    ("metrics", "grafana-a.json", DASHBOARD.replace("rate(", "rate"), "grafana-a.json: "),
+    ("metrics", "grafana-a.json", "{}", "grafana-a.json: is no dashboard"),
     ("ansible", "a/galaxy.yml", "namespace: a\n", "a/galaxy.yml:1: schema[galaxy]"),
 )
 

@@ -108,6 +108,13 @@ Result<void> Keeper::prepare()
     ran_before_ = state_->get("ran_s", 0.0);
     if (!settings_.image.empty())
         state_->set("failures", state_->get("failures", 0) + 1);
+    if (!settings_.metrics.empty()) {
+        Result<Metrics> metrics =
+            Metrics::open(settings_.metrics, pid_, state_->get("failures", 0U));
+        if (!metrics)
+            return metrics.error();
+        metrics_.emplace(std::move(*metrics));
+    }
     schedule_.set_failure_interval(state_->failure_interval(settings_.failure_interval));
     const Result<std::string> newest = series_.newest();
     if (!newest)
@@ -266,6 +273,24 @@ void Keeper::remember()
         warn(saved.error());
 }
 
+// For Prometheus. A program that has ended meanwhile may have left its id to another one.
+void Keeper::publish()
+{
+    if (!metrics_)
+        return;
+    metrics_->name_command(command_of(pid_));
+    pollfd ended = {program_.get(), POLLIN, 0};
+    if (poll(&ended, 1, 0) != 0)
+        return;
+    const Result<void> written = metrics_->write();
+    if (!written) {
+        note(written.error().text());
+        if (!publishing_fails_)
+            tell(written.error().text());
+    }
+    publishing_fails_ = !written;
+}
+
 Keeper::Reason Keeper::wait_until(double when)
 {
     for (;;) {
@@ -327,6 +352,7 @@ Result<Cost> Keeper::take(const std::string &name)
     base_ = name;
     if (!settings_.mpi)
         note_image(name);
+    const auto bytes = said.value("bytes", uint64_t{0});
     const double stopped = seconds(said, settings_.mpi ? "longest_stop_ns" : "stopped_ns");
     const double share = 1.0 / static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
     // The program is stopped, and later shares the processors with the process that writes.
@@ -335,7 +361,9 @@ Result<Cost> Keeper::take(const std::string &name)
                      settings_.mpi
                          ? fmt::format("{} {}", said.value("reference", ""), said.value("seq", 0))
                          : name,
-                     cli::size_text(said.value("bytes", uint64_t{0})), stopped * 1e3, cost.total));
+                     cli::size_text(bytes), stopped * 1e3, cost.total));
+    if (metrics_)
+        metrics_->saved(stopped, bytes, realtime_now());
     return cost;
 }
 
@@ -398,8 +426,12 @@ bool Keeper::save(Reason reason)
     if (!cost) {
         // If the program has just ended, there is nothing to report.
         pollfd ended = {program_.get(), POLLIN, 0};
-        if (poll(&ended, 1, 0) == 0)
+        if (poll(&ended, 1, 0) == 0) {
             warn(cost.error());
+            if (metrics_)
+                metrics_->failed();
+            publish();
+        }
         return false;
     }
     warned_.clear();
@@ -409,6 +441,7 @@ bool Keeper::save(Reason reason)
     tidy();
     flush();
     remember();
+    publish();
     return true;
 }
 
@@ -440,6 +473,8 @@ void Keeper::work()
             last_made_ = true;
         due = late && !saved ? ended + again_s : next_due(begun, ended);
     }
+    if (metrics_)
+        metrics_->remove();            // an age that grows for ever would be an alert for ever
     if (state_->get("pid", 0) == pid_) // it has been saved at least once
         remember();
     state_->give_back(settings_.made_directory);

@@ -10,6 +10,7 @@
 
 #include "base/fd.hpp"
 #include "keeper/flusher.hpp"
+#include "keeper/metrics.hpp"
 #include "keeper/schedule.hpp"
 #include "keeper/series.hpp"
 #include "keeper/settings.hpp"
@@ -45,6 +46,7 @@ class Keeper
     void warn(const Error &error);
     static void tell(const std::string &sentence);
     void remember();
+    void publish();
     Result<void> check_second();
     Result<void> check_images() const;
     Result<void> learn_images();
@@ -62,9 +64,11 @@ class Keeper
     std::optional<Flusher> flusher_;
     std::optional<State> state_;
     std::optional<State> second_state_;
-    std::string warned_;         // without its remark
-    bool copying_fails_ = false; // and this has been reported
-    std::string base_;           // the image that the program came from, or the last one made
+    std::optional<Metrics> metrics_;
+    bool publishing_fails_ = false; // and this has been reported
+    std::string warned_;            // without its remark
+    bool copying_fails_ = false;    // and this has been reported
+    std::string base_;              // the image that the program came from, or the last one made
     double born_;
     double ran_before_ = 0;
     bool last_made_ = false; // the last checkpoint before the deadline

@@ -144,6 +144,9 @@ void add_options(CLI::App &app, Settings &settings)
     add("--bandwidth", settings.bandwidth, "At most this many bytes a second, such as 100M")
         ->transform(CLI::AsSizeValue(false))
         ->needs(second);
+    add("--metrics", settings.metrics,
+        "Keep a file for Prometheus in this directory of yours, which node_exporter reads")
+        ->type_name("DIRECTORY");
 }
 
 std::vector<std::string> words_of(const Settings &settings)
@@ -199,6 +202,8 @@ Result<void> complete(Settings &settings, const std::string &directory)
     }
     if (settings.directory == settings.second)
         return Error(EINVAL, settings.second + ": is both the first directory and the second");
+    if (!settings.metrics.empty())
+        settings.metrics = absolute_path(settings.metrics); // the keeper opens it, from elsewhere
     return {};
 }
 

@@ -32,6 +32,7 @@ struct Settings {
     double max_overhead = 0;        // percent of the program's time; 0: no limit
     std::string second = {};        // a second directory, to which images are copied
     uint64_t bandwidth = 0;         // bytes a second of that copying; 0: no limit
+    std::string metrics = {};       // where a file for Prometheus is kept; whole path; "": nowhere
     bool mpi = false;               // the program is the launcher of an MPI job
     std::string image = {};         // that the program comes from, whole path; "": it is a new run
     double interval_s = 0;          // 0: chosen by the cost of checkpoints
@@ -44,8 +45,8 @@ struct Settings {
     bool wanted() const { return !interval.empty(); }
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Settings, interval, before, failure_interval, directory, keep,
-                                   common, max_overhead, second, bandwidth, mpi, image, interval_s,
-                                   deadline, commands, made_directory, made_second)
+                                   common, max_overhead, second, bandwidth, metrics, mpi, image,
+                                   interval_s, deadline, commands, made_directory, made_second)
 
 void add_options(CLI::App &app, Settings &settings);
 

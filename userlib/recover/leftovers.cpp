@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,22 +28,39 @@ bool is_keeper(pid_t pid)
 
 } // namespace
 
-Result<std::set<pid_t>> leftovers()
+Result<Leftovers> Leftovers::begin()
+{
+    Result<std::set<pid_t>> there = capture::children_of(getpid());
+    if (!there)
+        return there.error();
+    Leftovers leftovers;
+    leftovers.earlier_ = std::move(*there);
+    leftovers.had_earlier_ = !leftovers.earlier_.empty();
+    return leftovers;
+}
+
+Result<std::set<pid_t>> Leftovers::all() const
 {
     Result<std::set<pid_t>> all = capture::children_of(getpid());
     if (all)
-        std::erase_if(*all, is_keeper);
+        std::erase_if(*all, [this](pid_t pid) { return earlier_.contains(pid) || is_keeper(pid); });
     return all;
 }
 
-Result<void> end_leftovers(const std::function<bool()> &await)
+Result<void> Leftovers::end(const std::function<bool()> &await) const
 {
     for (;;) {
-        const Result<std::set<pid_t>> all = leftovers();
+        const Result<std::set<pid_t>> all = this->all();
         if (!all)
             return all.error();
         if (all->empty())
             return {};
+        if (had_earlier_)
+            return Error(EPERM,
+                         fmt::format("process {} may not be one of its own, since cr_run had "
+                                     "children when it began (end it, and use cr_restart; "
+                                     "start cr_run without `exec`)",
+                                     fmt::join(*all, ", ")));
         for (const pid_t pid : *all) {
             if (kill(pid, SIGKILL) != 0 && errno == EPERM)
                 return Error(EPERM, fmt::format("its process {} belongs to another user and cannot "

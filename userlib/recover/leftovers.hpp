@@ -5,7 +5,8 @@
 // not waited for keeps its number, so it is known for certain whom a signal reaches; nobody else is
 // ever sent one.
 //
-//     end_leftovers([&] { return await_child(); });
+//     Result<Leftovers> leftovers = Leftovers::begin();      // before the program
+//     leftovers->end([&] { return await_child(); });
 #pragma once
 
 #include "base/result.hpp"
@@ -16,11 +17,27 @@
 
 namespace cryo::recover {
 
-// The caller's children without keepers, which end by themselves.
-Result<std::set<pid_t>> leftovers();
+class Leftovers
+{
+  public:
+    // Notes the children that the caller has already: `exec` has left them to it, as in
+    // `sh -c 'daemon & exec cr_run ...'`, and they are not the program's.
+    static Result<Leftovers> begin();
 
-// Ends them, their children and so on. `await` returns when a child has been waited for; false: it
-// is no longer worth it. EPERM: one that belongs to another user does not end.
-Result<void> end_leftovers(const std::function<bool()> &await);
+    // To be told of each child that was waited for: its number may come again.
+    void waited_for(pid_t pid) { earlier_.erase(pid); }
+
+    // Children that have come since, without keepers, which end by themselves.
+    Result<std::set<pid_t>> all() const;
+
+    // Ends them, their children and so on. `await` returns when a child has been waited for;
+    // false: it is no longer worth it. EPERM: one that belongs to another user does not end, or may
+    // be a process that an earlier child has left.
+    Result<void> end(const std::function<bool()> &await) const;
+
+  private:
+    std::set<pid_t> earlier_;
+    bool had_earlier_ = false;
+};
 
 } // namespace cryo::recover

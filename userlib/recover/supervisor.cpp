@@ -11,7 +11,6 @@
 #include "look/members.hpp"
 #include "parent/forward.hpp"
 #include "protocol/agent.hpp"
-#include "recover/leftovers.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -86,6 +85,10 @@ void Supervisor::note_program(pid_t pid, pid_t own_pid)
 
 Result<void> Supervisor::prepare()
 {
+    Result<Leftovers> leftovers = Leftovers::begin();
+    if (!leftovers)
+        return leftovers.error();
+    leftovers_ = std::move(*leftovers);
     // The program's processes stay below this one when their parents have ended.
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         return Error::from_errno("the supervisor cannot be a subreaper", errno);
@@ -238,6 +241,7 @@ bool Supervisor::reap()
     bool any = false;
     int status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0; any = true) {
+        leftovers_.waited_for(pid);
         if (pid == child_ && !status_) // later, a child may have got its number
             status_ = status;
     }
@@ -367,7 +371,7 @@ Action Supervisor::judge()
         return Action{.what = Do::give_up, .why = error.text()};
     };
     const auto await = [&] { return reap() || (await_change(-1), asked_to_end() == 0); };
-    if (Result<void> done = end_leftovers(await); !done)
+    if (Result<void> done = leftovers_.end(await); !done)
         return stop(done.error());
     if (!was_back_)
         await_change(pause_ms);
@@ -389,7 +393,7 @@ Action Supervisor::judge()
 void Supervisor::tell_rest()
 {
     reap();
-    Result<std::set<pid_t>> rest = leftovers();
+    Result<std::set<pid_t>> rest = leftovers_.all();
     const auto makes_image = [](pid_t pid) {
         const Result<capture::Relation> one = capture::relation_of(pid);
         return !one || one->comm == agent::copy_name;

@@ -15,6 +15,7 @@
 #include "keeper/settings.hpp"
 #include "recover/decision.hpp"
 #include "recover/images.hpp"
+#include "recover/leftovers.hpp"
 #include "recover/published.hpp"
 
 #include <csignal>
@@ -76,6 +77,7 @@ class Supervisor
     Decision decision_;
     Published said_;
     std::optional<Publisher> publisher_;
+    Leftovers leftovers_;
     sigset_t before_ = {}; // what was blocked when we began
     Fd signals_;
     Fd watch_;                  // of the directory of the images

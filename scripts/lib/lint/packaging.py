@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of what other distributions and clusters install Cryo by: RPM specifications, Ansible roles."""
+"""Checks of what other distributions and clusters install Cryo by, and watch it with: RPM specifications,
+Ansible roles, rules and dashboards for Prometheus."""
+import json
 import os
+import re
+import tempfile
 
 from .tree import ROOT, run, tool
 
@@ -32,4 +36,34 @@ def ansible(tree):
             if judged.returncode else []
         if judged.returncode and not complaints:
             complaints.append(f"{place}: {judged.stdout.strip()}")
+    return complaints
+
+
+def metrics(tree):
+    """Rules by promtool, with their tests; of dashboards the expressions, as rules."""
+    promtool = tool("promtool", "prometheus")
+    complaints = []
+
+    def judge(name, *words):
+        judged = run([promtool, *words])
+        if judged.returncode:
+            complaints.append(f"{name}: {' '.join(judged.stdout.split())}")
+
+    for name in tree.matching(r"\.rules\.yml$"):
+        judge(name, "check", "rules", name)
+    for name in tree.matching(r"\.rules\.test\.yml$"):
+        judge(name, "test", "rules", name)
+    for name in tree.matching(r"(^|/)grafana-[^/]*\.json$"):
+        try:
+            asked = [target["expr"] for panel in json.loads(tree.content(name))["panels"]
+                     for target in panel["targets"]]
+        except (ValueError, KeyError, TypeError) as problem:
+            complaints.append(f"{name}: is no dashboard: {problem!r}")
+            continue
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as rules: # YAML, too
+            json.dump({"groups": [{"name": "panels", "rules": [
+                {"record": f"panel:{at}", "expr": re.sub(r"\$\w+", "x", one)}
+                for at, one in enumerate(asked)]}]}, rules)
+            rules.flush()
+            judge(name, "check", "rules", rules.name)
     return complaints

@@ -148,6 +148,38 @@ while True:
         self.assertEqual(before & after, set())
         self.assertIsNone(stranger.poll())
 
+    def start_by_exec(self, before):
+        """By a shell that has a child already, and becomes cr_run."""
+        return self.spawn("sh", "-c", before + ' exec "$@"', "sh", lab.tool("cr_run"), "--recover",
+                          "--interval", "100ms", "--into", "one", sys.executable, "-c",
+                          lab.COUNT.format(status=0))
+
+    def number_in(self, name):
+        number = int(wait_until(name, lambda: self.text(name).rstrip("\n")))
+        self.others.append(number)
+        return number
+
+    def test_children_from_before_are_left_alone(self):
+        supervisor = self.start_by_exec("sleep 1000 & echo $! > earlier;")
+        earlier = self.number_in("earlier")
+        self.await_images()
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        self.assertEqual(self.let_end(supervisor), 0)
+        self.assertTrue(lab.exists(earlier))
+
+    def test_what_children_from_before_leave_is_not_ended(self):
+        supervisor = self.start_by_exec(
+            "sh -c 'sleep 1000 & echo $! > left; echo $$ > earlier; wait' &")
+        left, earlier = self.number_in("left"), self.number_in("earlier")
+        self.await_images()
+        os.kill(earlier, signal.SIGKILL)
+        wait_until("its child is ours", lambda: left in lab.children_of(supervisor.pid))
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGKILL)
+        self.assertIn(f"process {left} may not be one of its own", self.errors())
+        self.assertTrue(lab.exists(left))
+
     def test_files_that_are_no_images_of_the_run(self):
         """An image that was begun, one of another program, and one that has got a better number."""
         supervisor = self.count()

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/metrics.hpp"
+
+#include "base/contents.hpp"
+#include "base/printable.hpp"
+#include "base/trust.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <string_view>
+#include <unistd.h>
+
+namespace cryo::keeper {
+
+namespace {
+
+constexpr mode_t for_all_readers = 0644; // node_exporter is another user
+
+// As Prometheus wants the value of a label.
+std::string quoted(std::string_view text)
+{
+    std::string result;
+    for (const char c : printable(text)) {
+        if (c == '\\' || c == '"')
+            result += '\\';
+        result += c;
+    }
+    return result;
+}
+
+int write_all(int fd, std::string_view text)
+{
+    while (!text.empty()) {
+        const ssize_t n = ::write(fd, text.data(), text.size());
+        if (n < 0 && errno != EINTR)
+            return errno;
+        text.remove_prefix(n > 0 ? static_cast<size_t>(n) : 0);
+    }
+    return 0;
+}
+
+} // namespace
+
+Result<Metrics> Metrics::open(const std::string &directory, pid_t pid, uint64_t restarts)
+{
+    Result<Directory> opened = Directory::open(directory);
+    if (!opened)
+        return opened.error().within("--metrics");
+    if (Result<void> own =
+            check_own(opened->fd(), directory, "metrics are written to a directory of your own");
+        !own)
+        return own.error().within("--metrics");
+    return Metrics(std::move(*opened), pid, restarts);
+}
+
+void Metrics::saved(double stopped_s, uint64_t bytes, double at)
+{
+    checkpoints_++;
+    stopped_s_ = stopped_s;
+    bytes_ = bytes;
+    at_ = at;
+}
+
+std::string Metrics::name() const
+{
+    return fmt::format("cryo-{}.prom", pid_);
+}
+
+void Metrics::name_command(std::string name)
+{
+    if (command_.empty())
+        command_ = std::move(name);
+}
+
+std::string Metrics::text() const
+{
+    const std::string labels = fmt::format("{{pid=\"{}\",command=\"{}\"}}", pid_, quoted(command_));
+    std::string all;
+    const auto add = [&](const char *name, const char *type, const char *help, const auto &value) {
+        all += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0}{3} {4}\n", name, help, type, labels,
+                           value);
+    };
+    add("cryo_checkpoints_total", "counter", "Automatic checkpoints since the program was started.",
+        checkpoints_);
+    add("cryo_checkpoint_failures_total", "counter",
+        "Automatic checkpoints that have failed since the program was started.", failures_);
+    add("cryo_restarts_total", "counter", "Restarts from images of this directory.", restarts_);
+    if (checkpoints_ == 0)
+        return all; // of a checkpoint that there was not, nothing is said
+    add("cryo_checkpoint_stop_seconds", "gauge",
+        "How long the program stood still for its last checkpoint.",
+        fmt::format("{:.6f}", stopped_s_));
+    add("cryo_image_bytes", "gauge", "Size of the last image.", bytes_);
+    add("cryo_last_checkpoint_timestamp_seconds", "gauge",
+        "When the last image was complete, since 1970.", fmt::format("{:.3f}", at_));
+    return all;
+}
+
+Result<void> Metrics::write()
+{
+    // No other user can make names in the directory, so that this one is there only if a keeper
+    // with the same process id was killed.
+    const std::string fresh = fmt::format(".{}.tmp", name());
+    if (unlinkat(directory_.fd(), fresh.c_str(), 0) != 0 && errno != ENOENT)
+        return Error::from_errno(directory_.path(fresh), errno);
+    const Fd fd(openat(directory_.fd(), fresh.c_str(),
+                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, for_all_readers));
+    struct stat status = {};
+    if (!fd)
+        return Error::from_errno(directory_.path(fresh), errno);
+    int error = fstat(fd.get(), &status) != 0 || fchmod(fd.get(), for_all_readers) != 0 ? errno : 0;
+    if (error == 0)
+        error = write_all(fd.get(), text());
+    if (error == 0 &&
+        renameat(directory_.fd(), fresh.c_str(), directory_.fd(), name().c_str()) != 0)
+        error = errno;
+    if (error != 0) {
+        unlinkat(directory_.fd(), fresh.c_str(), 0);
+        return Error::from_errno(directory_.path(name()), error);
+    }
+    written_ = status.st_ino;
+    return {};
+}
+
+void Metrics::remove()
+{
+    const Result<std::optional<struct stat>> there = directory_.look(name());
+    if (written_ != 0 && there && *there && (*there)->st_ino == written_)
+        static_cast<void>(directory_.remove(name()));
+    written_ = 0;
+}
+
+std::string command_of(pid_t pid)
+{
+    const std::string path = fmt::format("/proc/{}/comm", pid);
+    const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    Result<std::string> text = fd ? contents(fd.get(), path) : Error::from_errno(path, errno);
+    if (!text)
+        return "";
+    while (text->ends_with('\n'))
+        text->pop_back();
+    return *text;
+}
+
+} // namespace cryo::keeper
