@@ -27,7 +27,8 @@ class Recover(lab.Case):
         self.assertEqual(len(lines), 6, self.errors())
         for fault, recovery in zip(lines[::2], lines[1::2]):
             self.assertRegex(fault, r"^cr_run: \d\d:\d\d:\d\d \S+: process \d+ was killed by SIGKILL$")
-            self.assertRegex(recovery, r"^cr_run: \d\d:\d\d:\d\d process .* is back from "
+            self.assertRegex(recovery, r"^cr_run: \d\d:\d\d:\d\d process \d+ was killed by SIGKILL; "
+                                       r"process .* is back from "
                                        r"\S+/one/context.\d{6} after .*: .* of its work is done again$")
 
     def test_fault_of_its_own(self):
@@ -62,7 +63,7 @@ os.kill(os.getpid(), 7)
         self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGBUS)
         text = self.errors()
         # Twice from each of the images.
-        self.assertEqual(text.count("was killed by SIGBUS"), 2 * images + 1, text)
+        self.assertEqual(text.count("was killed by SIGBUS\n"), 2 * images + 1, text)
         self.assertEqual(text.count("is back from"), 2 * images, text)
         self.assertEqual(text.count("is abandoned"), images - 1, text)
         self.assertIn("is not brought back: it was brought back from context.", text)
