@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs under `cr_run --recover`, each in a directory of its own."""
 import contextlib
+import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import unittest
@@ -85,6 +88,7 @@ class Case(unittest.TestCase):
         self.supervisors = []
         self.pipes = []  # their standard error
         self.readers = []
+        self.reading = threading.Lock()
         self.others = []  # that a test has made and nobody else ends
         self.addCleanup(self.end_all)
 
@@ -123,6 +127,9 @@ class Case(unittest.TestCase):
             return ""
 
     def errors(self):
+        """All that has been said until now."""
+        wait_until("what was said", lambda: not any(self.is_unread(program.stderr)
+                                                    for program in self.supervisors))
         return self.text("err")
 
     def numbers(self):
@@ -152,9 +159,19 @@ class Case(unittest.TestCase):
         return program
 
     def collect(self, errors):
-        with errors, open(self.path("err"), "ab", buffering=0) as to:
-            while text := os.read(errors.fileno(), 65536):
-                to.write(text)
+        with open(self.path("err"), "ab", buffering=0) as to:
+            while not errors.closed:
+                select.select([errors], [], [])
+                with self.reading:
+                    text = os.read(errors.fileno(), 65536)
+                    to.write(text)
+                    if not text:
+                        errors.close()
+
+    def is_unread(self, errors):
+        with self.reading:
+            left = bytearray(4)
+            return not errors.closed and fcntl.ioctl(errors, termios.FIONREAD, left) == 0 and any(left)
 
     def start(self, *words, recover="--recover", interval="100ms", options=(), **more):
         return self.spawn(tool("cr_run"), recover, "--interval", interval, "--into", "one", *options,
