@@ -60,8 +60,13 @@ Supervisor::Supervisor(Task task)
     said_.directory = task_.keeping.directory;
 }
 
+// A restart cuts the program's files back, and standard error may be one of them: then nothing is
+// written where it ended before.
 void Supervisor::say(const std::string &text) const
 {
+    struct stat status = {};
+    if (fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode))
+        lseek(STDERR_FILENO, 0, SEEK_END);
     cli::say("cr_run", fmt::format("{} {}", clock_text(), text));
 }
 
@@ -277,10 +282,11 @@ void Supervisor::welcome(const Return &back)
     const std::string known = back.own_pid != back.pid
                                   ? fmt::format("{} ({} here)", back.own_pid, back.pid)
                                   : std::to_string(back.pid);
-    say(fmt::format(
-        "process {} is back from {}/{} after {}: {} of its work is done again{}", known,
-        task_.keeping.directory, image_, seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
-        seconds_text(fault_ns_ - back.saved_at_ns), back.kept ? "" : "; no more images are made"));
+    say(fmt::format("{}; process {} is back from {}/{} after {}: {} of its work is done again{}",
+                    said_.last_fault, known, task_.keeping.directory, image_,
+                    seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
+                    seconds_text(fault_ns_ - back.saved_at_ns),
+                    back.kept ? "" : "; no more images are made"));
 }
 
 void Supervisor::look_at_images()

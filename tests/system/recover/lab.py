@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs under `cr_run --recover`, each in a directory of its own."""
 import contextlib
+import fcntl
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 import unittest
 
@@ -82,6 +86,9 @@ class Case(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.top)
         self.environment = dict(os.environ, CRYO_RUNTIME_DIR=self.path("runtime"))
         self.supervisors = []
+        self.pipes = []  # their standard error
+        self.readers = []
+        self.reading = threading.Lock()
         self.others = []  # that a test has made and nobody else ends
         self.addCleanup(self.end_all)
 
@@ -98,13 +105,15 @@ class Case(unittest.TestCase):
                     os.kill(pid, signal.SIGKILL)
         for pid in (*self.others, *self.keepers()):  # a keeper writes into our directory
             wait_until("the end of all", lambda p=pid: not exists(p))
+        for reader in self.readers:
+            reader.join(PATIENCE)
 
     def keepers(self):
         """Of programs that have ended just now, too."""
         for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
             with contextlib.suppress(OSError):
                 if executable_of(pid) == "keeper" and \
-                        os.readlink(f"/proc/{pid}/fd/2") == self.path("err"):
+                        os.readlink(f"/proc/{pid}/fd/2") in self.pipes:
                     yield pid
 
     def path(self, *names):
@@ -118,6 +127,9 @@ class Case(unittest.TestCase):
             return ""
 
     def errors(self):
+        """All that has been said until now."""
+        wait_until("what was said", lambda: not any(self.is_unread(program.stderr)
+                                                    for program in self.supervisors))
         return self.text("err")
 
     def numbers(self):
@@ -134,12 +146,32 @@ class Case(unittest.TestCase):
         return self.text("one/keeper.log").count("on the disk")
 
     def spawn(self, *words, **more):
-        with open(self.path("out"), "ab") as out, open(self.path("err"), "ab") as err:
-            more = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err,
-                    "start_new_session": True, **more}
-            program = subprocess.Popen(words, cwd=self.top, env=self.environment, **more)
+        with open(self.path("out"), "ab") as out:
+            more = {"stdin": subprocess.DEVNULL, "stdout": out, "start_new_session": True, **more}
+            # A file would be cut back by restarts, and with it what the supervisor has said.
+            program = subprocess.Popen(words, cwd=self.top, env=self.environment,
+                                       stderr=subprocess.PIPE, **more)
+        self.pipes.append(os.readlink(f"/proc/self/fd/{program.stderr.fileno()}"))
+        reader = threading.Thread(target=self.collect, args=[program.stderr], daemon=True)
+        reader.start()
+        self.readers.append(reader)
         self.supervisors.append(program)
         return program
+
+    def collect(self, errors):
+        with open(self.path("err"), "ab", buffering=0) as to:
+            while not errors.closed:
+                select.select([errors], [], [])
+                with self.reading:
+                    text = os.read(errors.fileno(), 65536)
+                    to.write(text)
+                    if not text:
+                        errors.close()
+
+    def is_unread(self, errors):
+        with self.reading:
+            left = bytearray(4)
+            return not errors.closed and fcntl.ioctl(errors, termios.FIONREAD, left) == 0 and any(left)
 
     def start(self, *words, recover="--recover", interval="100ms", options=(), **more):
         return self.spawn(tool("cr_run"), recover, "--interval", interval, "--into", "one", *options,
