@@ -35,6 +35,9 @@ bool is_fault(int signal)
 constexpr unsigned long long user_code = 0x33; // the selector of 64-bit code
 constexpr unsigned long long plain_flags = 0x202;
 
+// Even if the time of the command is over, the thread gets back what is its own.
+constexpr uint64_t time_to_finish_ns = 5'000'000'000;
+
 // In a sequence that the kernel restarts when the thread is interrupted (rseq): our code in between
 // would hide from the kernel that it was.
 bool in_sequence(pid_t pid, const __ptrace_rseq_configuration &rseq)
@@ -189,7 +192,8 @@ Result<int64_t> Intrusion::call6(long number, const std::array<uint64_t, 6> &arg
     registers.r9 = args[5];
     if (Result<void> started = start(registers); !started)
         return started.error();
-    for (int stops = 0; stops < 2; stops++) { // at the beginning of the call, and at its end
+    // At the beginning of the call, and at its end. One that is passed over has an end, too.
+    for (int stops = std::exchange(is_at_beginning_, false) ? -1 : 0; stops < 2; stops++) {
         if (Result<void> there = next_call(); !there)
             return there.error();
     }
@@ -220,6 +224,7 @@ Result<agent::AttachOrder> Intrusion::run(RemoteAddress entry, const agent::Atta
         if (now->orig_rax == SYS_rt_sigreturn && now->rsp == way_.context().number())
             break;
     }
+    is_at_beginning_ = true;
     agent::AttachOrder answer;
     if (!read_memory(pid(), way_.order(), &answer, sizeof(answer)))
         return not_there();
@@ -237,27 +242,29 @@ bool Intrusion::signal_waits(uint64_t mask) const
            0;
 }
 
+// Left alone at any moment of this, the thread makes the rt_sigreturn by which everything comes
+// back: the call at whose beginning it may stand, mostly that one, is passed over, so that it is
+// begun once more. The registers come last for that reason.
 Result<void> Intrusion::finish(int unblocked)
 {
     if (!std::exchange(is_inside_, false))
         return {};
-    // The call at whose beginning the thread may stand, rt_sigreturn or another, is not made.
-    Result<user_regs_struct> now = thread_.registers();
-    if (!now)
-        return now.error();
-    now->orig_rax = ~0ULL;
-    if (Result<void> set = thread_.set_registers(*now); !set)
+    thread_.insist(now_ns() + time_to_finish_ns);
+    user_regs_struct registers = foreign_registers();
+    registers.rip = instructions_.sigreturn.number();
+    registers.rsp = way_.context().number();
+    if (Result<void> set = thread_.set_registers(registers); !set)
         return set;
     if (Result<void> rests = thread_.come_to_rest(); !rests)
         return rests;
     const uint64_t mask = mask_ & ~(unblocked != 0 ? bit(unblocked) : 0);
-    user_regs_struct registers = before_;
-    hide_interruption(registers, signal_waits(mask));
-    Result<void> done = thread_.set_registers(registers);
-    if (done)
-        done = thread_.set_vector_state(vector_state_);
+    Result<void> done = thread_.set_vector_state(vector_state_);
     if (done)
         done = thread_.set_mask(mask);
+    registers = before_;
+    hide_interruption(registers, signal_waits(mask));
+    if (done)
+        done = thread_.set_registers(registers);
     thread_.let_go();
     return done;
 }

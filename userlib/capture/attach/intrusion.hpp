@@ -66,6 +66,7 @@ class Intrusion
     __ptrace_rseq_configuration rseq_ = {};
     WayBack way_;
     bool is_inside_ = false;
+    bool is_at_beginning_ = false; // of the rt_sigreturn that is not to be made
 };
 
 } // namespace cryo::capture

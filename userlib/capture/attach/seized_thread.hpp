@@ -38,6 +38,8 @@ class SeizedThread
     void go(int request, int signal = 0);
     // Until the next stop. An error: the time is over, or the thread has ended.
     Result<Stop> await();
+    // From now on until then, whatever the time limit was.
+    void insist(uint64_t deadline_ns) { deadline_ns_ = deadline_ns; }
     // From a stop at a system call to one where the kernel takes signals.
     Result<void> come_to_rest();
     // Makes no system call of the one at whose beginning the thread stands, if it does.
