@@ -154,15 +154,42 @@ Error not_begun(pid_t pid, int64_t result)
         static_cast<int>(-result));
 }
 
-Result<void> enter(const Target &target, const AgentLibrary &library, int signal)
+// Of a process whose first thread stands still: it may have executed another program, been ended
+// and followed by another with its number, or taken a filter since it was looked at.
+Result<void> check_stopped(const Target &target, const AgentLibrary &library,
+                           const user_regs_struct &registers)
 {
     const Proc proc(target.pid);
-    Result<Intrusion> inside =
-        Intrusion::begin(target.pid, library.path, now_ns() + time_for_each_ns);
-    if (!inside)
-        return inside.error();
     if (has_ended_since(target))
         return Error(ESRCH, fmt::format("no process {}", target.pid));
+    if (Result<void> may = check_attachable_by_tracer(proc); !may)
+        return may;
+    const std::optional<RemoteAddress> base = library.find_in(proc);
+    const auto is_in_agent = [&](uint64_t address) {
+        return base && address >= base->number() && address - base->number() <= library.span;
+    };
+    // On the one stack that the agent begins on.
+    if (is_in_agent(registers.rsp) || is_in_agent(registers.rip))
+        return Error(EBUSY,
+                     fmt::format("process {} is still being entered, for a cr_checkpoint --attach "
+                                 "that was ended: let it go on (kill -CONT {}) and try again",
+                                 target.pid, target.pid));
+    return {};
+}
+
+// False: the program has taken the signal for itself meanwhile.
+Result<bool> enter(const Target &target, const AgentLibrary &library, int signal,
+                   uint64_t deadline_ns)
+{
+    const Proc proc(target.pid);
+    Result<Intrusion> inside = Intrusion::begin(
+        target.pid, library.path,
+        [&](const user_regs_struct &registers) {
+            return check_stopped(target, library, registers);
+        },
+        deadline_ns);
+    if (!inside)
+        return inside.error();
     const std::optional<RemoteAddress> former = library.find_in(proc);
     Result<RemoteAddress> base =
         former ? Result<RemoteAddress>(*former) : map_library(*inside, library);
@@ -173,11 +200,33 @@ Result<void> enter(const Target &target, const AgentLibrary &library, int signal
     order.loader = loader_of(proc);
     inside->describe_rseq(order);
     Result<agent::AttachOrder> answer = inside->run(*base + library.entry, order);
-    if (answer && answer->result == 0)
-        return inside->finish(signal);
+    if (answer && answer->result == 0) {
+        const Result<void> done = inside->finish(signal);
+        return done ? Result<bool>(true) : Result<bool>(done.error());
+    }
     if (!former && answer)
         unmap_library(*inside, library, *base);
+    if (answer && answer->result == -EAGAIN)
+        return false;
     return answer ? not_begun(target.pid, answer->result) : answer.error();
+}
+
+// The signal that it uses.
+Result<int> enter_anyhow(const Target &target, const AgentLibrary &library, uint64_t deadline_ns)
+{
+    constexpr int tries = 10;
+    for (int i = 0; i < tries; i++) {
+        const Result<int> signal = choose_signal(Proc(target.pid));
+        if (!signal)
+            return signal;
+        const Result<bool> entered = enter(target, library, *signal, deadline_ns);
+        if (!entered)
+            return entered.error();
+        if (*entered)
+            return signal;
+    }
+    return Error(EBUSY, fmt::format("process {} takes each signal that Cryo chooses: try again",
+                                    target.pid));
 }
 
 } // namespace
@@ -194,14 +243,13 @@ Result<void> attach(pid_t id, const CheckpointOptions &options, const std::strin
         return targets.error();
     for (const Target &target : *targets) {
         const Proc proc(target.pid);
-        Result<int> signal = target.is_new ? choose_signal(proc) : AgentDoor::signal_of(proc);
+        const uint64_t deadline_ns = now_ns() + time_for_each_ns;
+        Result<int> signal =
+            target.is_new ? enter_anyhow(target, *agent, deadline_ns) : AgentDoor::signal_of(proc);
         if (!signal)
             return signal.error();
-        if (target.is_new) {
-            if (Result<void> entered = enter(target, *agent, *signal); !entered)
-                return entered;
-        }
-        if (Result<void> heard = unblock(proc, *signal, now_ns() + time_for_each_ns); !heard)
+        const auto hears = [&] { return !has_ended_since(target) && catches(proc, *signal); };
+        if (Result<void> heard = unblock(proc, *signal, hears, deadline_ns); !heard)
             return heard;
         if (remark && target.is_new)
             remark(fmt::format("process {} has Cryo's agent now, which uses signal {}", target.pid,

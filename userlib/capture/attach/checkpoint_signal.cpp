@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <functional>
 #include <set>
 #include <time.h>
 
@@ -86,11 +87,15 @@ std::set<int> blocking_for_good(const Proc &proc, int signal)
     return blocking;
 }
 
-Result<void> unblock_in(const Proc &proc, int tid, int signal, uint64_t deadline_ns)
+// The number of a thread that has ended may be that of a thread of another process by now.
+Result<void> unblock_in(const Proc &proc, int tid, int signal, const std::function<bool()> &hears,
+                        uint64_t deadline_ns)
 {
     Result<SeizedThread> thread = SeizedThread::seize(proc.pid(), tid, deadline_ns);
     if (!thread)
         return thread.error();
+    if (!proc.read(fmt::format("task/{}/status", tid)) || !hears())
+        return {}; // lets go of it
     Result<uint64_t> mask = thread->mask();
     Result<user_regs_struct> registers = thread->registers();
     if (!mask || !registers)
@@ -132,10 +137,11 @@ bool blocks_for_good(const Proc &proc, int signal)
     return !blocking_for_good(proc, signal).empty();
 }
 
-Result<void> unblock(const Proc &proc, int signal, uint64_t deadline_ns)
+Result<void> unblock(const Proc &proc, int signal, const std::function<bool()> &hears,
+                     uint64_t deadline_ns)
 {
     for (const int tid : blocking_for_good(proc, signal)) {
-        const Result<void> done = unblock_in(proc, tid, signal, deadline_ns);
+        const Result<void> done = unblock_in(proc, tid, signal, hears, deadline_ns);
         if (!done && done.error().code() != ESRCH) // it has ended
             return done;
     }

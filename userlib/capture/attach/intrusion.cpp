@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "capture/attach/remote_memory.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <linux/rseq.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::capture {
@@ -70,7 +72,8 @@ bool passes_its_calls(pid_t tid)
 
 } // namespace
 
-Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t deadline_ns)
+Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, const Check &check,
+                                   uint64_t deadline_ns)
 {
     if (path.size() > WayBack::longest_path)
         return Error(ENAMETOOLONG, path);
@@ -88,7 +91,7 @@ Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t 
             return instructions.error();
         Intrusion made(std::move(*thread), *instructions);
         made.rseq_ = rseq;
-        if (Result<void> seen = made.look(path); !seen)
+        if (Result<void> seen = made.look(path, check); !seen)
             return seen.error();
         return made;
     }
@@ -97,7 +100,7 @@ Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t 
                                     pid));
 }
 
-Result<void> Intrusion::look(const std::string &path)
+Result<void> Intrusion::look(const std::string &path, const Check &check)
 {
     Result<user_regs_struct> registers = thread_.registers();
     Result<std::vector<char>> state = thread_.vector_state();
@@ -117,6 +120,8 @@ Result<void> Intrusion::look(const std::string &path)
         return Error(ENOTSUP, fmt::format("process {} has its system calls passed to itself "
                                           "(PR_SET_SYSCALL_USER_DISPATCH): it cannot be saved",
                                           pid()));
+    if (Result<void> may = check(*registers); !may)
+        return may;
     before_ = *registers;
     vector_state_ = std::move(*state);
     mask_ = *mask;
@@ -159,6 +164,29 @@ Result<void> Intrusion::start(const user_regs_struct &registers)
     return first ? thread_.set_mask(meanwhile) : Result<void>();
 }
 
+// A signal of a fault that somebody has sent would run the program's handler in the middle of our
+// code. So it is kept until the end; of each number one, as the kernel does.
+void Intrusion::keep(const siginfo_t &info)
+{
+    if (std::none_of(kept_.begin(), kept_.end(),
+                     [&](const siginfo_t &one) { return one.si_signo == info.si_signo; }))
+        kept_.push_back(info);
+}
+
+// The kernel lets nobody else say who has sent it by kill(2) or tgkill(2).
+void Intrusion::send_kept()
+{
+    for (siginfo_t &info : kept_) {
+        if (info.si_code == SI_USER)
+            kill(pid(), info.si_signo);
+        else if (info.si_code == SI_TKILL)
+            syscall(SYS_tgkill, pid(), thread_.tid(), info.si_signo);
+        else
+            syscall(SYS_rt_tgsigqueueinfo, pid(), thread_.tid(), info.si_signo, &info);
+    }
+    kept_.clear();
+}
+
 // Signals that cannot be blocked are the program's, if our code has not faulted.
 Result<void> Intrusion::next_call()
 {
@@ -170,12 +198,15 @@ Result<void> Intrusion::next_call()
         if (stop->kind == SeizedThread::Kind::call)
             return {};
         signal = stop->signal;
+        if (!is_fault(signal))
+            continue;
         siginfo_t info = {};
-        if (is_fault(signal) && ptrace(PTRACE_GETSIGINFO, thread_.tid(), nullptr, &info) == 0 &&
-            info.si_code > 0)
+        if (ptrace(PTRACE_GETSIGINFO, thread_.tid(), nullptr, &info) != 0 || info.si_code > 0)
             return Error(EFAULT, fmt::format("process {}: Cryo's code failed in it (signal {}); "
                                              "the program goes on without",
                                              pid(), signal));
+        keep(info);
+        signal = 0;
     }
 }
 
@@ -193,14 +224,19 @@ Result<int64_t> Intrusion::call6(long number, const std::array<uint64_t, 6> &arg
     if (Result<void> started = start(registers); !started)
         return started.error();
     // At the beginning of the call, and at its end. One that is passed over has an end, too.
-    for (int stops = std::exchange(is_at_beginning_, false) ? -1 : 0; stops < 2; stops++) {
-        if (Result<void> there = next_call(); !there)
-            return there.error();
+    int stops = std::exchange(is_at_beginning_, false) ? 3 : 2;
+    for (;;) {
+        for (; stops > 0; stops--) {
+            if (Result<void> there = next_call(); !there)
+                return there.error();
+        }
+        const Result<user_regs_struct> after = thread_.registers();
+        if (!after)
+            return after.error();
+        if (!is_begun_anew(*after))
+            return static_cast<int64_t>(after->rax);
+        stops = 2;
     }
-    const Result<user_regs_struct> after = thread_.registers();
-    if (!after)
-        return after.error();
-    return static_cast<int64_t>(after->rax);
 }
 
 Result<agent::AttachOrder> Intrusion::run(RemoteAddress entry, const agent::AttachOrder &order)
@@ -261,6 +297,7 @@ Result<void> Intrusion::finish(int unblocked)
     Result<void> done = thread_.set_vector_state(vector_state_);
     if (done)
         done = thread_.set_mask(mask);
+    send_kept();
     registers = before_;
     hide_interruption(registers, signal_waits(mask));
     if (done)

@@ -147,12 +147,16 @@ bool ends_by_stop(unsigned long long number)
 
 } // namespace
 
-void begin_call_anew(user_regs_struct &registers)
+bool is_begun_anew(const user_regs_struct &registers)
 {
     constexpr int restart[] = {512, 513, 514, 516}; // ERESTARTSYS and the like
-    const bool interrupted = std::any_of(std::begin(restart), std::end(restart),
-                                         [&](int error) { return is_error(registers, error); });
-    if (in_call(registers) && interrupted)
+    return in_call(registers) && std::any_of(std::begin(restart), std::end(restart),
+                                             [&](int error) { return is_error(registers, error); });
+}
+
+void begin_call_anew(user_regs_struct &registers)
+{
+    if (is_begun_anew(registers))
         set_back(registers);
 }
 
