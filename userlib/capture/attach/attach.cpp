@@ -6,6 +6,7 @@
 #include "capture/attach/attachable.hpp"
 #include "capture/attach/checkpoint_signal.hpp"
 #include "capture/attach/mapping_in.hpp"
+#include "capture/attach/seized_thread.hpp"
 #include "capture/gather/bystanders.hpp"
 #include "capture/session/agent_door.hpp"
 #include "capture/session/enterable.hpp"
@@ -13,6 +14,7 @@
 #include "look/members.hpp"
 #include "protocol/attached.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -229,11 +231,19 @@ Result<int> enter_anyhow(const Target &target, const AgentLibrary &library, uint
                                     target.pid));
 }
 
+Error took_too_long()
+{
+    return {ETIME, "entering the program took longer than --time allows; the program goes on"};
+}
+
 } // namespace
 
 Result<void> attach(pid_t id, const CheckpointOptions &options, const std::string &library,
                     const std::function<void(std::string_view)> &remark)
 {
+    const uint64_t end_ns = options.timeout_s != 0
+                                ? now_ns() + options.timeout_s * uint64_t{1'000'000'000}
+                                : ~uint64_t{0};
     const Result<AgentLibrary> agent = AgentLibrary::read(library);
     if (!agent)
         return agent.error();
@@ -243,20 +253,24 @@ Result<void> attach(pid_t id, const CheckpointOptions &options, const std::strin
         return targets.error();
     for (const Target &target : *targets) {
         const Proc proc(target.pid);
-        const uint64_t deadline_ns = now_ns() + time_for_each_ns;
+        if (is_asked_to_end())
+            return asked_to_end();
+        if (now_ns() >= end_ns)
+            return took_too_long();
+        const uint64_t deadline_ns = std::min(end_ns, now_ns() + time_for_each_ns);
         Result<int> signal =
             target.is_new ? enter_anyhow(target, *agent, deadline_ns) : AgentDoor::signal_of(proc);
         if (!signal)
-            return signal.error();
+            return now_ns() >= end_ns ? took_too_long() : signal.error();
         const auto hears = [&] { return !has_ended_since(target) && catches(proc, *signal); };
         if (Result<void> heard = unblock(proc, *signal, hears, deadline_ns); !heard)
-            return heard;
+            return now_ns() >= end_ns ? took_too_long() : heard.error();
         if (remark && target.is_new)
             remark(fmt::format("process {} has Cryo's agent now, which uses signal {}", target.pid,
                                *signal));
     }
     if (remark && targets->empty())
-        remark("--attach: all of them listen already");
+        remark("--attach: there is nothing to enter: all of them listen already");
     return {};
 }
 

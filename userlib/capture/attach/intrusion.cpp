@@ -207,6 +207,8 @@ Result<void> Intrusion::next_call()
                                              pid(), signal));
         keep(info);
         signal = 0;
+        if (Result<void> in_time = thread_.check_time(); !in_time)
+            return in_time;
     }
 }
 

@@ -36,10 +36,17 @@ class SeizedThread
     pid_t tid() const { return tid_; }
 
     void go(int request, int signal = 0);
-    // Until the next stop. An error: the time is over, or the thread has ended.
+    // Until the next stop. An error: the time is over, this command is to end, or the thread has
+    // ended.
     Result<Stop> await();
-    // From now on until then, whatever the time limit was.
-    void insist(uint64_t deadline_ns) { deadline_ns_ = deadline_ns; }
+    // An error after another stop that came too late.
+    Result<void> check_time() const;
+    // From now on until then, whatever the time limit was, and although this command is to end.
+    void insist(uint64_t deadline_ns)
+    {
+        deadline_ns_ = deadline_ns;
+        insists_ = true;
+    }
     // From a stop at a system call to one where the kernel takes signals.
     Result<void> come_to_rest();
     // Makes no system call of the one at whose beginning the thread stands, if it does.
@@ -57,12 +64,18 @@ class SeizedThread
         : pid_(pid), tid_(tid), deadline_ns_(deadline_ns)
     {}
     Error failed(const char *what) const;
+    Error too_late() const;
 
     pid_t pid_, tid_;
     uint64_t deadline_ns_;
     bool stands_ = false;
+    bool insists_ = false;
     int signal_ = 0; // of the present stop
 };
+
+// Whether a signal waits, blocked, that ends this command.
+bool is_asked_to_end();
+Error asked_to_end();
 
 // Why this process may not trace that one, in words for its user.
 Error may_not_trace(pid_t pid, int error);
