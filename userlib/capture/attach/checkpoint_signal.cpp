@@ -2,7 +2,6 @@
 #include "capture/attach/checkpoint_signal.hpp"
 
 #include "capture/attach/seized_thread.hpp"
-#include "capture/attach/way_back.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -94,18 +93,12 @@ Result<void> unblock_in(const Proc &proc, int tid, int signal, const std::functi
     Result<SeizedThread> thread = SeizedThread::seize(proc.pid(), tid, deadline_ns);
     if (!thread)
         return thread.error();
+    if (Result<void> hidden = thread->hide_stop(); !hidden)
+        return hidden;
     if (!proc.read(fmt::format("task/{}/status", tid)) || !hears())
         return {}; // lets go of it
     Result<uint64_t> mask = thread->mask();
-    Result<user_regs_struct> registers = thread->registers();
-    if (!mask || !registers)
-        return !mask ? mask.error() : registers.error();
-    const uint64_t pending =
-        mask_of_thread(proc, tid, "SigPnd") | mask_of_thread(proc, tid, "ShdPnd");
-    hide_interruption(*registers, (pending & mask_of_thread(proc, tid, "SigCgt") & ~*mask) != 0);
-    if (Result<void> set = thread->set_registers(*registers); !set)
-        return set;
-    return thread->set_mask(*mask & ~bit(signal));
+    return mask ? thread->set_mask(*mask & ~bit(signal)) : Result<void>(mask.error());
 }
 
 } // namespace

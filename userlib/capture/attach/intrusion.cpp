@@ -84,15 +84,21 @@ Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, const Che
             return thread.error();
         __ptrace_rseq_configuration rseq = {};
         ptrace(PTRACE_GET_RSEQ_CONFIGURATION, pid, sizeof(rseq), &rseq);
-        if (in_sequence(pid, rseq))
+        if (in_sequence(pid, rseq)) {
+            (void)thread->hide_stop();
             continue; // lets go of it
+        }
         Result<Instructions> instructions = find_instructions(Proc(pid));
-        if (!instructions)
+        if (!instructions) {
+            (void)thread->hide_stop();
             return instructions.error();
+        }
         Intrusion made(std::move(*thread), *instructions);
         made.rseq_ = rseq;
-        if (Result<void> seen = made.look(path, check); !seen)
+        if (Result<void> seen = made.look(path, check); !seen) {
+            (void)made.thread_.hide_stop();
             return seen.error();
+        }
         return made;
     }
     return Error(EBUSY, fmt::format("process {}: its first thread is in a restartable sequence "
@@ -269,17 +275,6 @@ Result<agent::AttachOrder> Intrusion::run(RemoteAddress entry, const agent::Atta
     return answer;
 }
 
-bool Intrusion::signal_waits(uint64_t mask) const
-{
-    const Result<std::string> status =
-        Proc(pid()).read(fmt::format("task/{}/status", thread_.tid()));
-    std::string_view own = status ? field(*status, "SigPnd") : std::string_view();
-    std::string_view shared = status ? field(*status, "ShdPnd") : std::string_view();
-    std::string_view caught = status ? field(*status, "SigCgt") : std::string_view();
-    return ((take_number(own, 16) | take_number(shared, 16)) & take_number(caught, 16) & ~mask) !=
-           0;
-}
-
 // Left alone at any moment of this, the thread makes the rt_sigreturn by which everything comes
 // back: the call at whose beginning it may stand, mostly that one, is passed over, so that it is
 // begun once more. The registers come last for that reason.
@@ -301,7 +296,7 @@ Result<void> Intrusion::finish(int unblocked)
         done = thread_.set_mask(mask);
     send_kept();
     registers = before_;
-    hide_interruption(registers, signal_waits(mask));
+    hide_interruption(registers, thread_.signal_waits(mask));
     if (done)
         done = thread_.set_registers(registers);
     thread_.let_go();

@@ -66,7 +66,6 @@ class Intrusion
     void send_kept();
     Result<int64_t> call6(long number, const std::array<uint64_t, 6> &args);
     user_regs_struct foreign_registers() const;
-    bool signal_waits(uint64_t mask) const;
 
     SeizedThread thread_;
     Instructions instructions_;

@@ -2,7 +2,9 @@
 #include "capture/attach/seized_thread.hpp"
 
 #include "base/clock.hpp"
+#include "capture/attach/way_back.hpp"
 #include "look/members.hpp"
+#include "look/proc.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -256,6 +258,26 @@ Result<void> SeizedThread::set_mask(uint64_t mask) const
     if (ptrace(PTRACE_SETSIGMASK, tid_, sizeof(mask), &mask) != 0)
         return failed("its blocked signals");
     return {};
+}
+
+bool SeizedThread::signal_waits(uint64_t mask) const
+{
+    const Result<std::string> status = Proc(pid_).read(fmt::format("task/{}/status", tid_));
+    std::string_view own = status ? field(*status, "SigPnd") : std::string_view();
+    std::string_view shared = status ? field(*status, "ShdPnd") : std::string_view();
+    std::string_view caught = status ? field(*status, "SigCgt") : std::string_view();
+    return ((take_number(own, 16) | take_number(shared, 16)) & take_number(caught, 16) & ~mask) !=
+           0;
+}
+
+Result<void> SeizedThread::hide_stop() const
+{
+    const Result<uint64_t> blocked = mask();
+    Result<user_regs_struct> found = registers();
+    if (!blocked || !found)
+        return !blocked ? blocked.error() : found.error();
+    hide_interruption(*found, signal_waits(*blocked));
+    return set_registers(*found);
 }
 
 } // namespace cryo::capture

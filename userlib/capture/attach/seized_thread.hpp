@@ -57,6 +57,10 @@ class SeizedThread
     Result<std::vector<char>> vector_state() const;
     Result<void> set_vector_state(std::vector<char> &state) const;
     Result<uint64_t> mask() const;
+    // Whether a signal with a handler is there, or would be with that mask.
+    bool signal_waits(uint64_t mask) const;
+    // After seize(): the stop itself is hidden from the thread, as far as registers can do that.
+    Result<void> hide_stop() const;
     Result<void> set_mask(uint64_t mask) const;
 
   private:

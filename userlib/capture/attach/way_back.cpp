@@ -162,7 +162,8 @@ void begin_call_anew(user_regs_struct &registers)
 
 void hide_interruption(user_regs_struct &registers, bool pending)
 {
-    if (in_call(registers) && !pending && is_error(registers, EINTR) &&
+    constexpr unsigned long long user_code = 0x33; // calls of 32-bit code have other numbers
+    if (registers.cs == user_code && in_call(registers) && !pending && is_error(registers, EINTR) &&
         ends_by_stop(registers.orig_rax))
         set_back(registers);
 }
