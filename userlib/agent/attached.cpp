@@ -90,10 +90,22 @@ void forget_former_time()
     state.knocking.store(0);
 }
 
+// Other threads run on, and may have installed a handler since the signal was chosen.
+bool is_taken(const SignalAction &action)
+{
+    return action.handler != 0 && action.handler != reinterpret_cast<uint64_t>(on_signal);
+}
+
 long begin(const AttachOrder &order)
 {
     if (state.signal != 0 && state.pid == sys::call(SYS_getpid) && state.active.load() != 0)
         return -EBUSY; // a checkpoint is at work
+    SignalAction before = {};
+    long done = sys::call(SYS_rt_sigaction, order.signal, nullptr, &before, sizeof(before.mask));
+    if (sys::failed(done))
+        return done;
+    if (is_taken(before))
+        return -EAGAIN;
     forget_former_time();
     leave_former_signal(order.signal);
     __rseq_offset = order.rseq_offset;
@@ -101,11 +113,10 @@ long begin(const AttachOrder &order)
     round.connection = -1;
     state.loader = order.loader;
     state.signal = order.signal;
-    SignalAction before = {};
-    long done = set_handler(state.signal, on_signal, &before);
+    done = set_handler(state.signal, on_signal, &before);
     if (sys::failed(done))
         return done;
-    done = open_control();
+    done = is_taken(before) ? -EAGAIN : open_control();
     if (sys::failed(done)) {
         sys::call(SYS_rt_sigaction, order.signal, &before, nullptr, sizeof(before.mask));
         state.signal = 0;

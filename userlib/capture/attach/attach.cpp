@@ -6,6 +6,7 @@
 #include "capture/attach/attachable.hpp"
 #include "capture/attach/checkpoint_signal.hpp"
 #include "capture/attach/mapping_in.hpp"
+#include "capture/attach/seized_thread.hpp"
 #include "capture/gather/bystanders.hpp"
 #include "capture/session/agent_door.hpp"
 #include "capture/session/enterable.hpp"
@@ -13,6 +14,7 @@
 #include "look/members.hpp"
 #include "protocol/attached.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -154,15 +156,42 @@ Error not_begun(pid_t pid, int64_t result)
         static_cast<int>(-result));
 }
 
-Result<void> enter(const Target &target, const AgentLibrary &library, int signal)
+// Of a process whose first thread stands still: it may have executed another program, been ended
+// and followed by another with its number, or taken a filter since it was looked at.
+Result<void> check_stopped(const Target &target, const AgentLibrary &library,
+                           const user_regs_struct &registers)
 {
     const Proc proc(target.pid);
-    Result<Intrusion> inside =
-        Intrusion::begin(target.pid, library.path, now_ns() + time_for_each_ns);
-    if (!inside)
-        return inside.error();
     if (has_ended_since(target))
         return Error(ESRCH, fmt::format("no process {}", target.pid));
+    if (Result<void> may = check_attachable_by_tracer(proc); !may)
+        return may;
+    const std::optional<RemoteAddress> base = library.find_in(proc);
+    const auto is_in_agent = [&](uint64_t address) {
+        return base && address >= base->number() && address - base->number() <= library.span;
+    };
+    // On the one stack that the agent begins on.
+    if (is_in_agent(registers.rsp) || is_in_agent(registers.rip))
+        return Error(EBUSY,
+                     fmt::format("process {} is still being entered, for a cr_checkpoint --attach "
+                                 "that was ended: let it go on (kill -CONT {}) and try again",
+                                 target.pid, target.pid));
+    return {};
+}
+
+// False: the program has taken the signal for itself meanwhile.
+Result<bool> enter(const Target &target, const AgentLibrary &library, int signal,
+                   uint64_t deadline_ns)
+{
+    const Proc proc(target.pid);
+    Result<Intrusion> inside = Intrusion::begin(
+        target.pid, library.path,
+        [&](const user_regs_struct &registers) {
+            return check_stopped(target, library, registers);
+        },
+        deadline_ns);
+    if (!inside)
+        return inside.error();
     const std::optional<RemoteAddress> former = library.find_in(proc);
     Result<RemoteAddress> base =
         former ? Result<RemoteAddress>(*former) : map_library(*inside, library);
@@ -173,11 +202,38 @@ Result<void> enter(const Target &target, const AgentLibrary &library, int signal
     order.loader = loader_of(proc);
     inside->describe_rseq(order);
     Result<agent::AttachOrder> answer = inside->run(*base + library.entry, order);
-    if (answer && answer->result == 0)
-        return inside->finish(signal);
+    if (answer && answer->result == 0) {
+        const Result<void> done = inside->finish(signal);
+        return done ? Result<bool>(true) : Result<bool>(done.error());
+    }
     if (!former && answer)
         unmap_library(*inside, library, *base);
+    if (answer && answer->result == -EAGAIN)
+        return false;
     return answer ? not_begun(target.pid, answer->result) : answer.error();
+}
+
+// The signal that it uses.
+Result<int> enter_anyhow(const Target &target, const AgentLibrary &library, uint64_t deadline_ns)
+{
+    constexpr int tries = 10;
+    for (int i = 0; i < tries; i++) {
+        const Result<int> signal = choose_signal(Proc(target.pid));
+        if (!signal)
+            return signal;
+        const Result<bool> entered = enter(target, library, *signal, deadline_ns);
+        if (!entered)
+            return entered.error();
+        if (*entered)
+            return signal;
+    }
+    return Error(EBUSY, fmt::format("process {} takes each signal that Cryo chooses: try again",
+                                    target.pid));
+}
+
+Error took_too_long()
+{
+    return {ETIME, "entering the program took longer than --time allows; the program goes on"};
 }
 
 } // namespace
@@ -185,6 +241,9 @@ Result<void> enter(const Target &target, const AgentLibrary &library, int signal
 Result<void> attach(pid_t id, const CheckpointOptions &options, const std::string &library,
                     const std::function<void(std::string_view)> &remark)
 {
+    const uint64_t end_ns = options.timeout_s != 0
+                                ? now_ns() + options.timeout_s * uint64_t{1'000'000'000}
+                                : ~uint64_t{0};
     const Result<AgentLibrary> agent = AgentLibrary::read(library);
     if (!agent)
         return agent.error();
@@ -194,21 +253,24 @@ Result<void> attach(pid_t id, const CheckpointOptions &options, const std::strin
         return targets.error();
     for (const Target &target : *targets) {
         const Proc proc(target.pid);
-        Result<int> signal = target.is_new ? choose_signal(proc) : AgentDoor::signal_of(proc);
+        if (is_asked_to_end())
+            return asked_to_end();
+        if (now_ns() >= end_ns)
+            return took_too_long();
+        const uint64_t deadline_ns = std::min(end_ns, now_ns() + time_for_each_ns);
+        Result<int> signal =
+            target.is_new ? enter_anyhow(target, *agent, deadline_ns) : AgentDoor::signal_of(proc);
         if (!signal)
-            return signal.error();
-        if (target.is_new) {
-            if (Result<void> entered = enter(target, *agent, *signal); !entered)
-                return entered;
-        }
-        if (Result<void> heard = unblock(proc, *signal, now_ns() + time_for_each_ns); !heard)
-            return heard;
+            return now_ns() >= end_ns ? took_too_long() : signal.error();
+        const auto hears = [&] { return !has_ended_since(target) && catches(proc, *signal); };
+        if (Result<void> heard = unblock(proc, *signal, hears, deadline_ns); !heard)
+            return now_ns() >= end_ns ? took_too_long() : heard.error();
         if (remark && target.is_new)
             remark(fmt::format("process {} has Cryo's agent now, which uses signal {}", target.pid,
                                *signal));
     }
     if (remark && targets->empty())
-        remark("--attach: all of them listen already");
+        remark("--attach: there is nothing to enter: all of them listen already");
     return {};
 }
 

@@ -7,7 +7,8 @@
 //     // from here on, a checkpoint as of any program
 //
 // The caller's thread becomes the programs' tracer for that time. All its signals are blocked, so
-// that nothing but SIGKILL interrupts it.
+// that only SIGKILL interrupts it at any moment; one that is to end the command does so as soon as
+// the thread that it traces has been let go, or does not stop.
 #pragma once
 
 #include "capture/process/options.hpp"

@@ -59,7 +59,7 @@ bool is_elsewhere(const Proc &proc, const char *space)
 
 } // namespace
 
-Result<void> check_attachable(const Proc &proc)
+Result<void> check_attachable_by_tracer(const Proc &proc)
 {
     const pid_t pid = proc.pid();
     const Result<std::string> status = proc.read("status");
@@ -68,11 +68,6 @@ Result<void> check_attachable(const Proc &proc)
         return Error(ESRCH, fmt::format("no process {}", pid));
     if (Result<void> user = check_user(proc, *status); !user)
         return user;
-    std::string_view tracer = field(*status, "TracerPid");
-    if (const uint64_t by = take_number(tracer); by != 0)
-        return Error(CR_EPTRACED, fmt::format("process {} is traced by process {}, so that Cryo "
-                                              "cannot enter it: detach that first",
-                                              pid, by));
     if (is_elsewhere(proc, "ns/mnt"))
         return Error(ENOTSUP, fmt::format("process {} is in another mount namespace: run "
                                           "cr_checkpoint inside it (nsenter -t {} -m)",
@@ -84,6 +79,19 @@ Result<void> check_attachable(const Proc &proc)
     };
     if (shares(KCMP_VM) || shares(KCMP_FILES))
         return not_listening(pid); // says with whom
+    return {};
+}
+
+Result<void> check_attachable(const Proc &proc)
+{
+    if (Result<void> may = check_attachable_by_tracer(proc); !may)
+        return may;
+    const Result<std::string> status = proc.read("status");
+    std::string_view tracer = status ? field(*status, "TracerPid") : std::string_view();
+    if (const uint64_t by = take_number(tracer); by != 0)
+        return Error(CR_EPTRACED, fmt::format("process {} is traced by process {}, so that Cryo "
+                                              "cannot enter it: detach that first",
+                                              proc.pid(), by));
     return {};
 }
 

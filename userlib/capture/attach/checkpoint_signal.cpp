@@ -2,11 +2,11 @@
 #include "capture/attach/checkpoint_signal.hpp"
 
 #include "capture/attach/seized_thread.hpp"
-#include "capture/attach/way_back.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <functional>
 #include <set>
 #include <time.h>
 
@@ -86,21 +86,19 @@ std::set<int> blocking_for_good(const Proc &proc, int signal)
     return blocking;
 }
 
-Result<void> unblock_in(const Proc &proc, int tid, int signal, uint64_t deadline_ns)
+// The number of a thread that has ended may be that of a thread of another process by now.
+Result<void> unblock_in(const Proc &proc, int tid, int signal, const std::function<bool()> &hears,
+                        uint64_t deadline_ns)
 {
     Result<SeizedThread> thread = SeizedThread::seize(proc.pid(), tid, deadline_ns);
     if (!thread)
         return thread.error();
+    if (Result<void> hidden = thread->hide_stop(); !hidden)
+        return hidden;
+    if (!proc.read(fmt::format("task/{}/status", tid)) || !hears())
+        return {}; // lets go of it
     Result<uint64_t> mask = thread->mask();
-    Result<user_regs_struct> registers = thread->registers();
-    if (!mask || !registers)
-        return !mask ? mask.error() : registers.error();
-    const uint64_t pending =
-        mask_of_thread(proc, tid, "SigPnd") | mask_of_thread(proc, tid, "ShdPnd");
-    hide_interruption(*registers, (pending & mask_of_thread(proc, tid, "SigCgt") & ~*mask) != 0);
-    if (Result<void> set = thread->set_registers(*registers); !set)
-        return set;
-    return thread->set_mask(*mask & ~bit(signal));
+    return mask ? thread->set_mask(*mask & ~bit(signal)) : Result<void>(mask.error());
 }
 
 } // namespace
@@ -132,10 +130,11 @@ bool blocks_for_good(const Proc &proc, int signal)
     return !blocking_for_good(proc, signal).empty();
 }
 
-Result<void> unblock(const Proc &proc, int signal, uint64_t deadline_ns)
+Result<void> unblock(const Proc &proc, int signal, const std::function<bool()> &hears,
+                     uint64_t deadline_ns)
 {
     for (const int tid : blocking_for_good(proc, signal)) {
-        const Result<void> done = unblock_in(proc, tid, signal, deadline_ns);
+        const Result<void> done = unblock_in(proc, tid, signal, hears, deadline_ns);
         if (!done && done.error().code() != ESRCH) // it has ended
             return done;
     }

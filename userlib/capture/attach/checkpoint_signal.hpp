@@ -4,12 +4,13 @@
 //
 //     Result<int> signal = choose_signal(proc);
 //     ... the agent handles it ...
-//     Result<void> heard = unblock(proc, *signal, deadline_ns);
+//     Result<void> heard = unblock(proc, *signal, hears, deadline_ns);
 #pragma once
 
 #include "look/proc.hpp"
 
 #include <cstdint>
+#include <functional>
 
 namespace cryo::capture {
 
@@ -21,6 +22,9 @@ Result<int> choose_signal(const Proc &proc);
 bool blocks_for_good(const Proc &proc, int signal);
 
 // No thread that blocks it for good does so any more. The calling thread must be no tracer of it.
-Result<void> unblock(const Proc &proc, int signal, uint64_t deadline_ns);
+// `hears`, asked while a thread stands still: the process is the one that was meant, and handles
+// the signal.
+Result<void> unblock(const Proc &proc, int signal, const std::function<bool()> &hears,
+                     uint64_t deadline_ns);
 
 } // namespace cryo::capture

@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "capture/attach/remote_memory.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <linux/rseq.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::capture {
@@ -34,6 +36,9 @@ bool is_fault(int signal)
 
 constexpr unsigned long long user_code = 0x33; // the selector of 64-bit code
 constexpr unsigned long long plain_flags = 0x202;
+
+// Even if the time of the command is over, the thread gets back what is its own.
+constexpr uint64_t time_to_finish_ns = 5'000'000'000;
 
 // In a sequence that the kernel restarts when the thread is interrupted (rseq): our code in between
 // would hide from the kernel that it was.
@@ -67,7 +72,8 @@ bool passes_its_calls(pid_t tid)
 
 } // namespace
 
-Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t deadline_ns)
+Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, const Check &check,
+                                   uint64_t deadline_ns)
 {
     if (path.size() > WayBack::longest_path)
         return Error(ENAMETOOLONG, path);
@@ -78,15 +84,21 @@ Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t 
             return thread.error();
         __ptrace_rseq_configuration rseq = {};
         ptrace(PTRACE_GET_RSEQ_CONFIGURATION, pid, sizeof(rseq), &rseq);
-        if (in_sequence(pid, rseq))
+        if (in_sequence(pid, rseq)) {
+            (void)thread->hide_stop();
             continue; // lets go of it
+        }
         Result<Instructions> instructions = find_instructions(Proc(pid));
-        if (!instructions)
+        if (!instructions) {
+            (void)thread->hide_stop();
             return instructions.error();
+        }
         Intrusion made(std::move(*thread), *instructions);
         made.rseq_ = rseq;
-        if (Result<void> seen = made.look(path); !seen)
+        if (Result<void> seen = made.look(path, check); !seen) {
+            (void)made.thread_.hide_stop();
             return seen.error();
+        }
         return made;
     }
     return Error(EBUSY, fmt::format("process {}: its first thread is in a restartable sequence "
@@ -94,7 +106,7 @@ Result<Intrusion> Intrusion::begin(pid_t pid, const std::string &path, uint64_t 
                                     pid));
 }
 
-Result<void> Intrusion::look(const std::string &path)
+Result<void> Intrusion::look(const std::string &path, const Check &check)
 {
     Result<user_regs_struct> registers = thread_.registers();
     Result<std::vector<char>> state = thread_.vector_state();
@@ -114,6 +126,8 @@ Result<void> Intrusion::look(const std::string &path)
         return Error(ENOTSUP, fmt::format("process {} has its system calls passed to itself "
                                           "(PR_SET_SYSCALL_USER_DISPATCH): it cannot be saved",
                                           pid()));
+    if (Result<void> may = check(*registers); !may)
+        return may;
     before_ = *registers;
     vector_state_ = std::move(*state);
     mask_ = *mask;
@@ -156,6 +170,29 @@ Result<void> Intrusion::start(const user_regs_struct &registers)
     return first ? thread_.set_mask(meanwhile) : Result<void>();
 }
 
+// A signal of a fault that somebody has sent would run the program's handler in the middle of our
+// code. So it is kept until the end; of each number one, as the kernel does.
+void Intrusion::keep(const siginfo_t &info)
+{
+    if (std::none_of(kept_.begin(), kept_.end(),
+                     [&](const siginfo_t &one) { return one.si_signo == info.si_signo; }))
+        kept_.push_back(info);
+}
+
+// The kernel lets nobody else say who has sent it by kill(2) or tgkill(2).
+void Intrusion::send_kept()
+{
+    for (siginfo_t &info : kept_) {
+        if (info.si_code == SI_USER)
+            kill(pid(), info.si_signo);
+        else if (info.si_code == SI_TKILL)
+            syscall(SYS_tgkill, pid(), thread_.tid(), info.si_signo);
+        else
+            syscall(SYS_rt_tgsigqueueinfo, pid(), thread_.tid(), info.si_signo, &info);
+    }
+    kept_.clear();
+}
+
 // Signals that cannot be blocked are the program's, if our code has not faulted.
 Result<void> Intrusion::next_call()
 {
@@ -167,12 +204,17 @@ Result<void> Intrusion::next_call()
         if (stop->kind == SeizedThread::Kind::call)
             return {};
         signal = stop->signal;
+        if (!is_fault(signal))
+            continue;
         siginfo_t info = {};
-        if (is_fault(signal) && ptrace(PTRACE_GETSIGINFO, thread_.tid(), nullptr, &info) == 0 &&
-            info.si_code > 0)
+        if (ptrace(PTRACE_GETSIGINFO, thread_.tid(), nullptr, &info) != 0 || info.si_code > 0)
             return Error(EFAULT, fmt::format("process {}: Cryo's code failed in it (signal {}); "
                                              "the program goes on without",
                                              pid(), signal));
+        keep(info);
+        signal = 0;
+        if (Result<void> in_time = thread_.check_time(); !in_time)
+            return in_time;
     }
 }
 
@@ -189,14 +231,20 @@ Result<int64_t> Intrusion::call6(long number, const std::array<uint64_t, 6> &arg
     registers.r9 = args[5];
     if (Result<void> started = start(registers); !started)
         return started.error();
-    for (int stops = 0; stops < 2; stops++) { // at the beginning of the call, and at its end
-        if (Result<void> there = next_call(); !there)
-            return there.error();
+    // At the beginning of the call, and at its end. One that is passed over has an end, too.
+    int stops = std::exchange(is_at_beginning_, false) ? 3 : 2;
+    for (;;) {
+        for (; stops > 0; stops--) {
+            if (Result<void> there = next_call(); !there)
+                return there.error();
+        }
+        const Result<user_regs_struct> after = thread_.registers();
+        if (!after)
+            return after.error();
+        if (!is_begun_anew(*after))
+            return static_cast<int64_t>(after->rax);
+        stops = 2;
     }
-    const Result<user_regs_struct> after = thread_.registers();
-    if (!after)
-        return after.error();
-    return static_cast<int64_t>(after->rax);
 }
 
 Result<agent::AttachOrder> Intrusion::run(RemoteAddress entry, const agent::AttachOrder &order)
@@ -220,44 +268,37 @@ Result<agent::AttachOrder> Intrusion::run(RemoteAddress entry, const agent::Atta
         if (now->orig_rax == SYS_rt_sigreturn && now->rsp == way_.context().number())
             break;
     }
+    is_at_beginning_ = true;
     agent::AttachOrder answer;
     if (!read_memory(pid(), way_.order(), &answer, sizeof(answer)))
         return not_there();
     return answer;
 }
 
-bool Intrusion::signal_waits(uint64_t mask) const
-{
-    const Result<std::string> status =
-        Proc(pid()).read(fmt::format("task/{}/status", thread_.tid()));
-    std::string_view own = status ? field(*status, "SigPnd") : std::string_view();
-    std::string_view shared = status ? field(*status, "ShdPnd") : std::string_view();
-    std::string_view caught = status ? field(*status, "SigCgt") : std::string_view();
-    return ((take_number(own, 16) | take_number(shared, 16)) & take_number(caught, 16) & ~mask) !=
-           0;
-}
-
+// Left alone at any moment of this, the thread makes the rt_sigreturn by which everything comes
+// back: the call at whose beginning it may stand, mostly that one, is passed over, so that it is
+// begun once more. The registers come last for that reason.
 Result<void> Intrusion::finish(int unblocked)
 {
     if (!std::exchange(is_inside_, false))
         return {};
-    // The call at whose beginning the thread may stand, rt_sigreturn or another, is not made.
-    Result<user_regs_struct> now = thread_.registers();
-    if (!now)
-        return now.error();
-    now->orig_rax = ~0ULL;
-    if (Result<void> set = thread_.set_registers(*now); !set)
+    thread_.insist(now_ns() + time_to_finish_ns);
+    user_regs_struct registers = foreign_registers();
+    registers.rip = instructions_.sigreturn.number();
+    registers.rsp = way_.context().number();
+    if (Result<void> set = thread_.set_registers(registers); !set)
         return set;
     if (Result<void> rests = thread_.come_to_rest(); !rests)
         return rests;
     const uint64_t mask = mask_ & ~(unblocked != 0 ? bit(unblocked) : 0);
-    user_regs_struct registers = before_;
-    hide_interruption(registers, signal_waits(mask));
-    Result<void> done = thread_.set_registers(registers);
-    if (done)
-        done = thread_.set_vector_state(vector_state_);
+    Result<void> done = thread_.set_vector_state(vector_state_);
     if (done)
         done = thread_.set_mask(mask);
+    send_kept();
+    registers = before_;
+    hide_interruption(registers, thread_.signal_waits(mask));
+    if (done)
+        done = thread_.set_registers(registers);
     thread_.let_go();
     return done;
 }

@@ -4,7 +4,7 @@
 // makes system calls, runs a function, and goes on as if nothing had been. All signals that can
 // wait do so meanwhile.
 //
-//     Result<Intrusion> inside = Intrusion::begin(pid, path, deadline_ns);
+//     Result<Intrusion> inside = Intrusion::begin(pid, path, check, deadline_ns);
 //     Result<uint64_t> fd = inside->call(SYS_openat, AT_FDCWD, inside->path().number(), O_RDONLY);
 //     Result<agent::AttachOrder> answer = inside->run(entry, order);
 //     Result<void> out = inside->finish(signal);
@@ -19,14 +19,22 @@
 #include "capture/attach/way_back.hpp"
 
 #include <array>
+#include <csignal>
+#include <functional>
 #include <sys/ptrace.h>
+#include <vector>
 
 namespace cryo::capture {
 
 class Intrusion
 {
   public:
-    static Result<Intrusion> begin(pid_t pid, const std::string &path, uint64_t deadline_ns);
+    // Whether the thread, which stands still with these registers, may be entered. Nothing of the
+    // process has been changed before.
+    using Check = std::function<Result<void>(const user_regs_struct &)>;
+
+    static Result<Intrusion> begin(pid_t pid, const std::string &path, const Check &check,
+                                   uint64_t deadline_ns);
     Intrusion(Intrusion &&) = default;
     Intrusion &operator=(Intrusion &&) = delete;
     ~Intrusion();
@@ -51,12 +59,13 @@ class Intrusion
     Intrusion(SeizedThread thread, Instructions instructions)
         : thread_(std::move(thread)), instructions_(instructions)
     {}
-    Result<void> look(const std::string &path);
+    Result<void> look(const std::string &path, const Check &check);
     Result<void> start(const user_regs_struct &registers);
     Result<void> next_call();
+    void keep(const siginfo_t &info);
+    void send_kept();
     Result<int64_t> call6(long number, const std::array<uint64_t, 6> &args);
     user_regs_struct foreign_registers() const;
-    bool signal_waits(uint64_t mask) const;
 
     SeizedThread thread_;
     Instructions instructions_;
@@ -65,7 +74,9 @@ class Intrusion
     uint64_t mask_ = 0;
     __ptrace_rseq_configuration rseq_ = {};
     WayBack way_;
+    std::vector<siginfo_t> kept_; // of signals that are sent again at the end
     bool is_inside_ = false;
+    bool is_at_beginning_ = false; // of the rt_sigreturn that is not to be made
 };
 
 } // namespace cryo::capture

@@ -2,7 +2,9 @@
 #include "capture/attach/seized_thread.hpp"
 
 #include "base/clock.hpp"
+#include "capture/attach/way_back.hpp"
 #include "look/members.hpp"
+#include "look/proc.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,6 +24,7 @@ namespace cryo::capture {
 namespace {
 
 constexpr size_t most_vector_state = 64 << 10;
+constexpr uint64_t time_to_stop_ns = 200'000'000;
 
 int yama_scope()
 {
@@ -38,6 +41,26 @@ void pause_shortly()
 }
 
 } // namespace
+
+// What is ignored waits as well while it is blocked.
+bool is_asked_to_end()
+{
+    sigset_t waiting;
+    if (sigpending(&waiting) != 0)
+        return false;
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGALRM}) {
+        struct sigaction action;
+        if (sigismember(&waiting, signal) == 1 && sigaction(signal, nullptr, &action) == 0 &&
+            action.sa_handler != SIG_IGN)
+            return true;
+    }
+    return false;
+}
+
+Error asked_to_end()
+{
+    return {EINTR, "a signal has ended this command; the program goes on"};
+}
 
 Error may_not_trace(pid_t pid, int error)
 {
@@ -66,7 +89,7 @@ Error may_not_trace(pid_t pid, int error)
 
 SeizedThread::SeizedThread(SeizedThread &&other) noexcept
     : pid_(other.pid_), tid_(std::exchange(other.tid_, 0)), deadline_ns_(other.deadline_ns_),
-      stands_(std::exchange(other.stands_, false)), signal_(other.signal_)
+      stands_(std::exchange(other.stands_, false)), insists_(other.insists_), signal_(other.signal_)
 {}
 
 SeizedThread::~SeizedThread()
@@ -107,6 +130,8 @@ Result<SeizedThread> SeizedThread::seize(pid_t pid, pid_t tid, uint64_t deadline
             return stop.error();
         if (stop->kind == Kind::event)
             return thread;
+        if (Result<void> in_time = thread.check_time(); !in_time)
+            return in_time.error();
         thread.go(PTRACE_CONT, stop->signal);
     }
 }
@@ -118,9 +143,28 @@ void SeizedThread::go(int request, int signal)
     signal_ = 0;
 }
 
+Error SeizedThread::too_late() const
+{
+    return {EBUSY, fmt::format("process {}: thread {} has not stopped for Cryo: it waits in the "
+                               "kernel (for a disk, a file server, a child made by vfork), or gets "
+                               "signals all the time; try again when that is over",
+                               pid_, tid_)};
+}
+
+// Of a thread that stands, so that it can be let go.
+Result<void> SeizedThread::check_time() const
+{
+    if (now_ns() > deadline_ns_)
+        return too_late();
+    if (!insists_ && is_asked_to_end())
+        return asked_to_end();
+    return {};
+}
+
 Result<SeizedThread::Stop> SeizedThread::await()
 {
     int status = 0;
+    const uint64_t begun = now_ns();
     for (;;) {
         const pid_t got = waitpid(tid_, &status, __WALL | WNOHANG);
         if (got == tid_)
@@ -130,11 +174,10 @@ Result<SeizedThread::Stop> SeizedThread::await()
             return failed("");
         }
         if (now_ns() > deadline_ns_)
-            return Error(EBUSY,
-                         fmt::format("process {}: thread {} has not stopped for Cryo: it waits in "
-                                     "the kernel (for a disk, a file server, a child made by "
-                                     "vfork); try again when that is over",
-                                     pid_, tid_));
+            return too_late();
+        // A moment later it may stop, and then nothing of its calls is lost.
+        if (!insists_ && now_ns() - begun > time_to_stop_ns && is_asked_to_end())
+            return asked_to_end();
         pause_shortly();
     }
     if (!WIFSTOPPED(status)) {
@@ -164,6 +207,8 @@ Result<void> SeizedThread::come_to_rest()
         if (stop->kind == Kind::event)
             return {};
         signal = stop->signal;
+        if (Result<void> in_time = check_time(); !in_time)
+            return in_time;
     }
 }
 
@@ -213,6 +258,26 @@ Result<void> SeizedThread::set_mask(uint64_t mask) const
     if (ptrace(PTRACE_SETSIGMASK, tid_, sizeof(mask), &mask) != 0)
         return failed("its blocked signals");
     return {};
+}
+
+bool SeizedThread::signal_waits(uint64_t mask) const
+{
+    const Result<std::string> status = Proc(pid_).read(fmt::format("task/{}/status", tid_));
+    std::string_view own = status ? field(*status, "SigPnd") : std::string_view();
+    std::string_view shared = status ? field(*status, "ShdPnd") : std::string_view();
+    std::string_view caught = status ? field(*status, "SigCgt") : std::string_view();
+    return ((take_number(own, 16) | take_number(shared, 16)) & take_number(caught, 16) & ~mask) !=
+           0;
+}
+
+Result<void> SeizedThread::hide_stop() const
+{
+    const Result<uint64_t> blocked = mask();
+    Result<user_regs_struct> found = registers();
+    if (!blocked || !found)
+        return !blocked ? blocked.error() : found.error();
+    hide_interruption(*found, signal_waits(*blocked));
+    return set_registers(*found);
 }
 
 } // namespace cryo::capture

@@ -36,8 +36,17 @@ class SeizedThread
     pid_t tid() const { return tid_; }
 
     void go(int request, int signal = 0);
-    // Until the next stop. An error: the time is over, or the thread has ended.
+    // Until the next stop. An error: the time is over, this command is to end, or the thread has
+    // ended.
     Result<Stop> await();
+    // An error after another stop that came too late.
+    Result<void> check_time() const;
+    // From now on until then, whatever the time limit was, and although this command is to end.
+    void insist(uint64_t deadline_ns)
+    {
+        deadline_ns_ = deadline_ns;
+        insists_ = true;
+    }
     // From a stop at a system call to one where the kernel takes signals.
     Result<void> come_to_rest();
     // Makes no system call of the one at whose beginning the thread stands, if it does.
@@ -48,6 +57,10 @@ class SeizedThread
     Result<std::vector<char>> vector_state() const;
     Result<void> set_vector_state(std::vector<char> &state) const;
     Result<uint64_t> mask() const;
+    // Whether a signal with a handler is there, or would be with that mask.
+    bool signal_waits(uint64_t mask) const;
+    // After seize(): the stop itself is hidden from the thread, as far as registers can do that.
+    Result<void> hide_stop() const;
     Result<void> set_mask(uint64_t mask) const;
 
   private:
@@ -55,12 +68,18 @@ class SeizedThread
         : pid_(pid), tid_(tid), deadline_ns_(deadline_ns)
     {}
     Error failed(const char *what) const;
+    Error too_late() const;
 
     pid_t pid_, tid_;
     uint64_t deadline_ns_;
     bool stands_ = false;
+    bool insists_ = false;
     int signal_ = 0; // of the present stop
 };
+
+// Whether a signal waits, blocked, that ends this command.
+bool is_asked_to_end();
+Error asked_to_end();
 
 // Why this process may not trace that one, in words for its user.
 Error may_not_trace(pid_t pid, int error);

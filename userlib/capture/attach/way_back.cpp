@@ -147,18 +147,23 @@ bool ends_by_stop(unsigned long long number)
 
 } // namespace
 
-void begin_call_anew(user_regs_struct &registers)
+bool is_begun_anew(const user_regs_struct &registers)
 {
     constexpr int restart[] = {512, 513, 514, 516}; // ERESTARTSYS and the like
-    const bool interrupted = std::any_of(std::begin(restart), std::end(restart),
-                                         [&](int error) { return is_error(registers, error); });
-    if (in_call(registers) && interrupted)
+    return in_call(registers) && std::any_of(std::begin(restart), std::end(restart),
+                                             [&](int error) { return is_error(registers, error); });
+}
+
+void begin_call_anew(user_regs_struct &registers)
+{
+    if (is_begun_anew(registers))
         set_back(registers);
 }
 
 void hide_interruption(user_regs_struct &registers, bool pending)
 {
-    if (in_call(registers) && !pending && is_error(registers, EINTR) &&
+    constexpr unsigned long long user_code = 0x33; // calls of 32-bit code have other numbers
+    if (registers.cs == user_code && in_call(registers) && !pending && is_error(registers, EINTR) &&
         ends_by_stop(registers.orig_rax))
         set_back(registers);
 }
