@@ -101,6 +101,20 @@ Result<std::string> peek_sent(int fd, size_t size)
     return bytes;
 }
 
+bool is_in_state(int fd, int state)
+{
+    tcp_info now = {};
+    return get(fd, IPPROTO_TCP, TCP_INFO, now) && now.tcpi_state == state;
+}
+
+// After the position was read: nothing but these unread bytes is in it, and no end of the peer's.
+bool is_still(int fd, int state, size_t unread)
+{
+    int size = 0;
+    return ioctl(fd, FIONREAD, &size) == 0 && size >= 0 && static_cast<size_t>(size) == unread &&
+           is_in_state(fd, state);
+}
+
 // The state in words, for those that no restart makes again yet.
 const char *state_text(int state)
 {
@@ -213,6 +227,10 @@ Result<TakenTcp> take_tcp(int fd)
     if (!seq_of(fd, receive_queue, taken.position.received) ||
         !seq_of(fd, send_queue, taken.position.sent))
         return failed("reading a connection's position");
+    // What had passed the packet filter before may have arrived since the look at what is unread.
+    taken.position.state = info.tcpi_state;
+    if (!is_still(fd, info.tcpi_state, received->size()))
+        return Error(EAGAIN, "something has arrived while it was read: try again");
     kept.receive_seq = taken.position.received;
     kept.send_seq = taken.position.sent - (has_end ? 1 : 0);
     Result<std::string> sent = peek_sent(fd, static_cast<size_t>(unacknowledged));
@@ -233,6 +251,8 @@ Result<TakenTcp> take_tcp(int fd)
     kept.greatest_window = window.greatest;
     kept.receive_window = window.receive;
     kept.told_seq = window.told_seq;
+    if (!is_sound(kept)) // a peer may have asked for segments that no restart can divide into
+        return Error(ENOTSUP, "its segments or buffers have sizes that no restart gives");
     taken.received = std::move(*received);
     taken.sent = std::move(*sent);
     return taken;
@@ -245,7 +265,7 @@ Result<void> silence_tcp(int fd, const TcpPosition &taken)
     if (!repair || !seq_of(fd, receive_queue, received) || !seq_of(fd, send_queue, sent) ||
         !set(fd, TCP_REPAIR_QUEUE, no_queue))
         return failed("silencing a connection");
-    if (received != taken.received || sent != taken.sent)
+    if (received != taken.received || sent != taken.sent || !is_in_state(fd, taken.state))
         return Error(EAGAIN, "a connection has changed since it was saved: try again");
     repair.leave_on();
     return {};
@@ -279,8 +299,10 @@ Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept
     size_t count = 0;
     if ((kept.options & TCPI_OPT_SACK) != 0)
         options[count++] = {TCPOPT_SACK_PERMITTED, 0};
-    if ((kept.options & TCPI_OPT_WSCALE) != 0)
-        options[count++] = {TCPOPT_WINDOW, kept.send_scale | kept.receive_scale << 16};
+    // Also where none was agreed on: otherwise the socket has the scale that this system would
+    // offer, and announces its window by so many bits too small.
+    const bool scales = (kept.options & TCPI_OPT_WSCALE) != 0;
+    options[count++] = {TCPOPT_WINDOW, scales ? kept.send_scale | kept.receive_scale << 16 : 0};
     if ((kept.options & TCPI_OPT_TIMESTAMPS) != 0)
         options[count++] = {TCPOPT_TIMESTAMP, 0};
     options[count++] = {TCPOPT_MAXSEG, kept.mss};

@@ -23,6 +23,7 @@ namespace cryo::resources {
 // How far a connection has come, the ends of both directions included.
 struct TcpPosition {
     uint32_t received = 0, sent = 0;
+    int state = 0; // TCP_ESTABLISHED, …
 };
 
 struct TakenTcp {
