@@ -96,6 +96,9 @@ TEST_F(Forged, NumbersThatNoConnectionHasAreRefused)
     kept = right;
     kept.send_room = ~0U;
     EXPECT_EQ(EINVAL, refusal());
+    kept = right;
+    socket.shutdown = 4;
+    EXPECT_EQ(EINVAL, refusal());
 }
 
 TEST_F(Forged, AddressesOfAnotherFamilyAreRefused)
