@@ -269,6 +269,27 @@ class Connections(case.Case):
         self.assert_both_ways(program, peer, 0)
         self.assert_good("image")
 
+    def test_signal_does_not_end(self):
+        """Its program ignores, handles or blocks it: that would go on without its connection."""
+        for what, word in [("signal.signal(signal.SIGTERM, signal.SIG_IGN)", "ignores"),
+                           ("signal.signal(signal.SIGTERM, lambda *_: None)", "handles"),
+                           ("signal.pthread_sigmask(signal.SIG_BLOCK, [15])", "blocks")]:
+            with self.subTest(word):
+                self.given = 0
+                program, peer = self.call(setup=f"import signal; {what}")
+                said = self.refuse(errno.ENOTSUP, "--retry=0", "--sockets=keep", "--term", "-f",
+                                   "image", program.pid)
+                self.assertIn(f"{word} the signal 15", said)
+                self.assertIn("--kill", said)
+                self.assert_both_ways(program, peer, 0)
+                self.assertEqual([], self.files())
+                self.away(program, "--kill", "-f", "image")
+                restarted = self.restart("-q", "image")
+                self.assert_both_ways(restarted, peer, 1000)
+                self.end(restarted)
+                os.unlink(self.path("image"))
+                peer.close()
+
     def test_saver_is_killed(self):
         """While it holds the connection: the program and its peer notice nothing."""
         program, peer, _ = self.accept()
@@ -293,7 +314,9 @@ class Connections(case.Case):
         program, peer = self.call()
         limit = ["prlimit", "--fsize=100000", "--", case.command("cr_checkpoint")]
         saver = self.spawn(*limit, "--sockets=keep", "--kill", "-f", "image", program.pid, stderr=-1)
-        self.assertNotEqual(0, saver.wait(case.PATIENCE), saver.stderr.read())
+        said = saver.communicate(timeout=case.PATIENCE)[1]
+        self.assertNotEqual(0, saver.returncode)
+        self.assertIn("File too large", said)
         self.assert_both_ways(program, peer, 0)
 
     def test_refused(self):
