@@ -346,7 +346,7 @@ class Connections(case.Case):
         """It keeps its connection, which the image does not have."""
         program, peer = self.call()
         said = self.save("--sockets=keep", "-f", "image", program.pid).stderr
-        self.assertIn("goes on with the program", said)
+        self.assertIn("comes back as closed", said)
         self.assert_both_ways(program, peer, 0)
         self.assert_good("image")
 

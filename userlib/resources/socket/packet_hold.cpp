@@ -73,11 +73,6 @@ Result<void> run(const std::string &commands)
     return Error(EPROTO, fmt::format("the packet filter (nftables) says: {}", said));
 }
 
-std::string table_of(uint64_t number)
-{
-    return fmt::format("inet cryo_held_{:016x}", number);
-}
-
 struct Host {
     std::string text;
     bool is_v4;
@@ -111,6 +106,11 @@ std::string element(uint64_t number, const TcpEnd &end)
 }
 
 } // namespace
+
+std::string table_of(uint64_t number)
+{
+    return fmt::format("inet cryo_held_{:016x}", number);
+}
 
 // The addresses are those that the socket knows: of packets that come, after all translation of
 // addresses (NAT), and of those that go, before it.

@@ -30,6 +30,8 @@ Result<void> are_held(uint64_t number, const TcpEnd &end);
 // ESTALE: they are not held any more; ENOTSUP: libnftables is missing.
 Result<void> pass_packets(uint64_t number);
 
+// The table's family and name, as nft has them.
+std::string table_of(uint64_t number);
 // What the packet filter is told to hold them; for tests.
 std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends);
 
