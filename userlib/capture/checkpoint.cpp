@@ -295,16 +295,10 @@ Result<void> Checkpoint::may_be(const std::string &place)
 Result<void> Checkpoint::end_stop()
 {
     const int signal = options_.then_signal;
-    if (Result<void> silent = common_.files.hold().silence(); !silent) {
-        static_cast<void>(publication_.take_back());
-        return silent;
-    }
-    const Ended ended = end_all(members_, signal);
+    const Ended ended = end_all(members_, signal, common_.files.hold());
     Result<void> taken;
     if (!ended.all && ended.count == 0)
         taken = publication_.take_back();
-    else
-        common_.files.hold().leave();
     if (!taken)
         return ended.all.error().within(taken.error().text());
     if (!ended.all)
@@ -426,6 +420,8 @@ Result<Outcome> Checkpoint::run()
         expected_ = memory_of(members_);
     if (Result<void> described = describe_everybody(gathering_, common_, obstacles_); !described)
         return described.error();
+    if (Result<void> ends = check_ends(members_, options_.then_signal, common_.files.hold()); !ends)
+        return ends.error();
     phase("described");
     if (!archive_ && !single())
         archive_ = std::make_unique<image::ArchiveWriter>(std::move(sink_));

@@ -106,6 +106,11 @@ Result<void> open_kept(Planning &p)
                                                                : open_one(p, socket->second, kept);
         if (!done)
             return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+        if (closes && (!may_repair() || !resources::can_hold_packets()))
+            p.plan.notices.push_back(fmt::format(
+                "the packets of the connection of descriptor {} may be held here still, "
+                "so that its peer is not told: as root, nft delete table {}",
+                descriptor_of(p, id), resources::table_of(kept.held)));
         if (closes)
             p.plan.notices.push_back(
                 fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));

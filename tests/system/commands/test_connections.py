@@ -16,7 +16,7 @@ import case
 
 CLONE_NEWNET, SIOCOUTQ, SIOCSIFFLAGS, IFF_UP = 0x40000000, 0x5411, 0x8914, 1
 DROP_FROM_BOUNDING_SET, CAP_NET_ADMIN = 24, 12
-ESTABLISHED = 1
+ESTABLISHED, CLOSE_WAIT = 1, 8
 PATTERN = bytes(range(251)) * 80_000
 FAMILIES = {  # the program's family and address, and the address that the test listens at
     "IPv4": ("AF_INET", "127.0.0.1", "127.0.0.1"),
@@ -85,6 +85,17 @@ def enter_network():
     return True
 
 
+def filter_packets(commands):
+    """Of nft, by the library that Cryo uses as well."""
+    library = ctypes.CDLL("libnftables.so.1")
+    library.nft_ctx_new.restype = ctypes.c_void_p
+    context = ctypes.c_void_p(library.nft_ctx_new(0))
+    done = library.nft_run_cmd_from_buffer(context, commands.encode())
+    library.nft_ctx_free(context)
+    if done != 0:
+        raise OSError(commands)
+
+
 def without_net_admin():
     ctypes.CDLL(None).prctl(DROP_FROM_BOUNDING_SET, CAP_NET_ADMIN, 0, 0, 0)
 
@@ -94,12 +105,26 @@ class Connections(case.Case):
         super().setUp()
         self.given = 0  # bytes that the test has sent
 
-    def call(self, family="IPv4", setup=""):
+    def sysctl(self, name, value):
+        """Of the test's own network."""
+        path = f"/proc/sys/net/ipv4/{name}"
+        with open(path, encoding="ascii") as old:
+            before = old.read()
+
+        def put(text):
+            with open(path, "w", encoding="ascii") as new:
+                new.write(text)
+        self.addCleanup(put, before)
+        put(str(value))
+
+    def call(self, family="IPv4", setup="", segment=None):
         """A program that has called, and the test's end of its connection."""
         name, address, here = FAMILIES[family]
         of_test = socket.AF_INET6 if ":" in here else socket.AF_INET
         with socket.create_server((here, 0), family=of_test) as listener:
             port = listener.getsockname()[1]
+            if segment:
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, segment)
             program = self.start(CALLS.format(name, address, port) + setup, ACT)
             return program, self.own(listener.accept()[0])
 
@@ -237,6 +262,62 @@ class Connections(case.Case):
                 self.end(restarted)
                 peer.close()
 
+    def test_shut_down_and_received(self):
+        """The peer has all of it and the end, but no acknowledgement of that arrives any more: more
+        segments than a new connection may send at once."""
+        self.sysctl("tcp_slow_start_after_idle", 0)
+        program, peer = self.call(segment=500)
+        for i in range(1, 11):
+            self.assertEqual(f"sent {i * 60_000}", self.ask(program, "send 60000"))
+            self.assert_gets(peer, (i - 1) * 60_000, i * 60_000)
+        filter_packets("add table inet no_acks; add chain inet no_acks coming "
+                       "{ type filter hook input priority 0; }; add rule inet no_acks coming "
+                       f"tcp sport {peer.getsockname()[1]} drop")
+        try:
+            self.assertEqual("sent 620000", self.ask(program, "send 20000"))
+            self.assert_alive(program, "shut")
+            case.wait_until("the end to arrive", lambda: peer.getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == CLOSE_WAIT)
+            self.away(program, "--kill", "-f", "image")
+        finally:
+            filter_packets("delete table inet no_acks")
+        restarted = self.restart("-q", "image")
+        self.give(peer, 1000)
+        self.assertEqual("taken 1000", self.ask(restarted, "take 1000"))
+        self.assert_gets(peer, 600_000, 620_000)
+        self.assertEqual(b"", peer.recv(1))
+        self.give(peer, 500)
+        self.assertEqual("taken 1500", self.ask(restarted, "take 500"))
+
+    def test_not_agreed_on(self):
+        """What the system of the peer does without comes back as that."""
+        for names in [["tcp_window_scaling"], ["tcp_timestamps", "tcp_sack"]]:
+            with self.subTest(names):
+                self.given = 0
+                for name in names:
+                    self.sysctl(name, 0)
+                program, peer = self.call()
+                self.away(program, "--kill", "-f", "image")
+                for name in names:
+                    self.sysctl(name, 1)
+                restarted = self.restart("-q", "image")
+                self.assert_both_ways(restarted, peer, 0)
+                self.give(peer, 30_000)  # nobody reads it: there is room for all of it
+                self.await_arrival(peer)
+                self.assertEqual("taken 31000", self.ask(restarted, "take 30000"))
+                self.end(restarted)
+                peer.close()
+
+    def test_little_may_wait(self):
+        """Less than what was never sent: that is a limit for programs."""
+        program, peer = self.call()
+        sent = int(self.ask(program, "fill").split()[1])
+        self.away(program, "--kill", "-f", "image")
+        self.sysctl("tcp_notsent_lowat", 16384)
+        restarted = self.restart("-q", "image")
+        self.assert_gets(peer, 0, sent)
+        self.assert_both_ways(restarted, peer, sent)
+
     def test_ends_at_once(self):
         """What comes when it is away is the last that it waits for."""
         program, peer = self.call()
@@ -265,9 +346,30 @@ class Connections(case.Case):
         """It keeps its connection, which the image does not have."""
         program, peer = self.call()
         said = self.save("--sockets=keep", "-f", "image", program.pid).stderr
-        self.assertIn("goes on with the program", said)
+        self.assertIn("comes back as closed", said)
         self.assert_both_ways(program, peer, 0)
         self.assert_good("image")
+
+    def test_signal_does_not_end(self):
+        """Its program ignores, handles or blocks it: that would go on without its connection."""
+        for what, word in [("signal.signal(signal.SIGTERM, signal.SIG_IGN)", "ignores"),
+                           ("signal.signal(signal.SIGTERM, lambda *_: None)", "handles"),
+                           ("signal.pthread_sigmask(signal.SIG_BLOCK, [15])", "blocks")]:
+            with self.subTest(word):
+                self.given = 0
+                program, peer = self.call(setup=f"import signal; {what}")
+                said = self.refuse(errno.ENOTSUP, "--retry=0", "--sockets=keep", "--term", "-f",
+                                   "image", program.pid)
+                self.assertIn(f"{word} the signal 15", said)
+                self.assertIn("--kill", said)
+                self.assert_both_ways(program, peer, 0)
+                self.assertEqual([], self.files())
+                self.away(program, "--kill", "-f", "image")
+                restarted = self.restart("-q", "image")
+                self.assert_both_ways(restarted, peer, 1000)
+                self.end(restarted)
+                os.unlink(self.path("image"))
+                peer.close()
 
     def test_saver_is_killed(self):
         """While it holds the connection: the program and its peer notice nothing."""
@@ -293,7 +395,9 @@ class Connections(case.Case):
         program, peer = self.call()
         limit = ["prlimit", "--fsize=100000", "--", case.command("cr_checkpoint")]
         saver = self.spawn(*limit, "--sockets=keep", "--kill", "-f", "image", program.pid, stderr=-1)
-        self.assertNotEqual(0, saver.wait(case.PATIENCE), saver.stderr.read())
+        said = saver.communicate(timeout=case.PATIENCE)[1]
+        self.assertNotEqual(0, saver.returncode)
+        self.assertIn("File too large", said)
         self.assert_both_ways(program, peer, 0)
 
     def test_refused(self):

@@ -46,6 +46,8 @@ TEST(PacketHold, DropsBothDirectionsOfEachConnection)
           "add element inet cryo_held_0000000000000abc v4 { 10.1.2.3 . 4000 . 10.1.2.4 . 80 }\n",
           "add element inet cryo_held_0000000000000abc v6 { ::1 . 4001 . ::2 . 81 }\n",
           "add element inet cryo_held_0000000000000abc v4 { 10.1.2.3 . 4002 . 10.1.2.5 . 82 }\n",
+          "coming { type filter hook input priority 350; }\n",
+          "going { type filter hook output priority -350; }\n",
           "coming ip daddr . tcp dport . ip saddr . tcp sport @v4 drop\n",
           "coming ip6 daddr . tcp dport . ip6 saddr . tcp sport @v6 drop\n",
           "going ip saddr . tcp sport . ip daddr . tcp dport @v4 drop\n",
@@ -95,6 +97,9 @@ TEST_F(Forged, NumbersThatNoConnectionHasAreRefused)
     EXPECT_EQ(EINVAL, refusal());
     kept = right;
     kept.send_room = ~0U;
+    EXPECT_EQ(EINVAL, refusal());
+    kept = right;
+    socket.shutdown = 4;
     EXPECT_EQ(EINVAL, refusal());
 }
 

@@ -3,8 +3,11 @@
 
 #include "look/members.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
+#include <time.h>
 #include <vector>
 
 namespace cryo::capture {
@@ -28,7 +31,57 @@ Ended end_by_themselves(const std::vector<Member *> &members, int signal)
     return ended;
 }
 
+// The signal ends each of them, unless a debugger withholds it.
+Ended await_ends(const Members &members, int signal)
+{
+    constexpr uint64_t patience_ns = 10'000'000'000;
+    constexpr timespec pause = {0, 2'000'000};
+    const uint64_t begun = now_ns();
+    Ended ended;
+    for (const auto &member : members) {
+        bool ends = member->process().is_ending();
+        for (; !ends && now_ns() - begun < patience_ns; ends = member->process().is_ending())
+            nanosleep(&pause, nullptr);
+        ended.count += ends ? 1 : 0;
+        if (!ends && ended.all)
+            ended.all =
+                Error(ETIMEDOUT, fmt::format("process {} has not ended by the signal {}, so its "
+                                             "connections cannot be kept: use --kill",
+                                             member->relation().pid, signal));
+    }
+    return ended;
+}
+
+// Why the signal does not end the process at once; nothing, if it does.
+std::string_view why_it_goes_on(const Description &d, int signal)
+{
+    const auto number = static_cast<uint32_t>(signal);
+    for (const image::Sigaction &action : d.actions) {
+        if (action.signal == number && action.handler != 0)
+            return action.handler == 1 ? "ignores" : "handles";
+    }
+    const auto blocks = [signal](const image::Thread &thread) {
+        return (thread.sigmask >> (signal - 1) & 1) != 0;
+    };
+    return !d.threads.empty() && std::ranges::all_of(d.threads, blocks) ? "blocks" : "";
+}
+
 } // namespace
+
+Result<void> check_ends(const Members &members, int signal, const resources::ConnectionHold &hold)
+{
+    if (hold.number() == 0 || signal == SIGKILL)
+        return {};
+    for (const auto &member : members) {
+        const std::string_view why = why_it_goes_on(member->description(), signal);
+        if (!why.empty())
+            return Error(ENOTSUP, fmt::format("process {} {} the signal {}, and would go on with "
+                                              "connections that are kept for the restart: use "
+                                              "--kill, which ends it at once",
+                                              member->relation().pid, why, signal));
+    }
+    return {};
+}
 
 // If a member exits during the checkpoint, the first symptom is an unrelated error: a missing file
 // in /proc, or an empty page map. Report the exit instead.
@@ -68,13 +121,15 @@ Result<void> all_stand(const Members &members)
     return {};
 }
 
-Ended end_all(const Members &members, int signal)
+Ended end_all(const Members &members, int signal, resources::ConnectionHold &hold)
 {
     std::vector<Member *> by_themselves, by_us;
     for (const auto &member : members)
         (member->process().sends_itself_signals() ? by_themselves : by_us).push_back(member.get());
     if (Result<void> stand = all_stand(members); !stand)
         return {stand, 0};
+    if (Result<void> silent = hold.silence(); !silent)
+        return {silent, 0};
     Ended ended = end_by_themselves(by_themselves, signal);
     if (!ended.all && ended.count == 0)
         return ended;
@@ -95,6 +150,12 @@ Ended end_all(const Members &members, int signal)
         if (member->process().ask_to_go_on())
             static_cast<void>(member->process().await_go_on());
     }
+    if (hold.number() != 0 && signal != SIGKILL) {
+        if (Ended really = await_ends(members, signal); !really.all)
+            ended = really;
+    }
+    if (ended.count != 0)
+        hold.leave();
     return ended;
 }
 

@@ -172,6 +172,19 @@ Result<void> MemberProcess::await_end()
     return ended || has_ended(relation_.pid) ? Result<void>() : ended;
 }
 
+// The first thread of a process may have ended alone: it has no memory, either.
+bool MemberProcess::is_ending() const
+{
+    pollfd ended = {handle_ ? handle_->get() : -1, POLLIN, 0};
+    if (poll(&ended, 1, 0) == 1)
+        return true;
+    const Result<std::string> status = proc_.read("status");
+    if (!status || status->empty())
+        return true;
+    return field(*status, "CoreDumping").starts_with('1') ||
+           (field(*status, "VmSize").empty() && !field(*status, "State").starts_with('Z'));
+}
+
 void MemberProcess::let_go()
 {
     if (stopped_ && ask_to_resume(0, 0))

@@ -79,6 +79,8 @@ class MemberProcess
     bool sends_itself_signals() const;
     Result<void> end_with(int signal);
     Result<void> await_end();
+    // True, too, once no thread of it runs any more, while its memory is freed or dumped.
+    bool is_ending() const;
     // After SIGSTOP: waits until no thread runs; let_go() then frees it to run once continued.
     void await_standstill() const;
     void let_go();

@@ -71,6 +71,8 @@ Result<void> ConnectionHold::add(int fd, TcpEnd end)
 
 Result<void> ConnectionHold::begin()
 {
+    if (Result<void> ready = can_hold_packets(); !ready)
+        return ready;
     uint64_t chosen = 0;
     while (chosen == 0) {
         if (getrandom(&chosen, sizeof(chosen), 0) != sizeof(chosen) && errno != EINTR)

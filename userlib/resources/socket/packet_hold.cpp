@@ -48,10 +48,16 @@ Result<Nftables> load()
     return all;
 }
 
+const Result<Nftables> &loaded()
+{
+    static const Result<Nftables> library = load();
+    return library;
+}
+
 // All commands, or none.
 Result<void> run(const std::string &commands)
 {
-    static const Result<Nftables> library = load();
+    const Result<Nftables> &library = loaded();
     if (!library)
         return library.error();
     const std::unique_ptr<Nftables::Context, void (*)(Nftables::Context *)> context(
@@ -65,11 +71,6 @@ Result<void> run(const std::string &commands)
     std::string said = library->error(context.get());
     said.resize(std::min(said.find('\n'), said.size()));
     return Error(EPROTO, fmt::format("the packet filter (nftables) says: {}", said));
-}
-
-std::string table_of(uint64_t number)
-{
-    return fmt::format("inet cryo_held_{:016x}", number);
 }
 
 struct Host {
@@ -106,7 +107,13 @@ std::string element(uint64_t number, const TcpEnd &end)
 
 } // namespace
 
-// At a priority before all usual ones: nothing else counts or logs these packets.
+std::string table_of(uint64_t number)
+{
+    return fmt::format("inet cryo_held_{:016x}", number);
+}
+
+// The addresses are those that the socket knows: of packets that come, after all translation of
+// addresses (NAT), and of those that go, before it.
 std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends)
 {
     const std::string table = table_of(number);
@@ -119,8 +126,8 @@ std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends)
         all += fmt::format("add {}\n", element(number, end));
     for (const char *way : {"input", "output"}) {
         const bool comes = way[0] == 'i';
-        all += fmt::format("add chain {} {} {{ type filter hook {} priority -350; }}\n", table,
-                           comes ? "coming" : "going", way);
+        all += fmt::format("add chain {} {} {{ type filter hook {} priority {}; }}\n", table,
+                           comes ? "coming" : "going", way, comes ? 350 : -350);
         for (const char *family : {"", "6"})
             all += fmt::format("add rule {} {} ip{} {} . tcp {} . ip{} {} . tcp {} @v{} drop\n",
                                table, comes ? "coming" : "going", family, comes ? "daddr" : "saddr",
@@ -128,6 +135,12 @@ std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends)
                                comes ? "sport" : "dport", family[0] == 0 ? "4" : "6");
     }
     return all;
+}
+
+Result<void> can_hold_packets()
+{
+    const Result<Nftables> &library = loaded();
+    return library ? Result<void>() : library.error();
 }
 
 Result<void> hold_packets(uint64_t number, const std::vector<TcpEnd> &ends)
@@ -143,7 +156,8 @@ Result<void> are_held(uint64_t number, const TcpEnd &end)
 Result<void> pass_packets(uint64_t number)
 {
     const Result<void> removed = run("delete table " + table_of(number));
-    return removed ? removed : Error(ESTALE, removed.error().text());
+    return removed || removed.error().code() == ENOTSUP ? removed
+                                                        : Error(ESTALE, removed.error().text());
 }
 
 } // namespace cryo::resources

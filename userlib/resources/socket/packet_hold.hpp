@@ -20,13 +20,18 @@
 
 namespace cryo::resources {
 
+// ENOTSUP: libnftables is missing. What is loaded then serves a forked process, too, which could
+// not load it safely itself.
+Result<void> can_hold_packets();
 // On failure nothing is held. The caller needs CAP_NET_ADMIN in its network namespace.
 Result<void> hold_packets(uint64_t number, const std::vector<TcpEnd> &ends);
 // Whether they have been held by this number since hold_packets(). ENOTSUP: that cannot be told.
 Result<void> are_held(uint64_t number, const TcpEnd &end);
-// ESTALE: they are not held any more.
+// ESTALE: they are not held any more; ENOTSUP: libnftables is missing.
 Result<void> pass_packets(uint64_t number);
 
+// The table's family and name, as nft has them.
+std::string table_of(uint64_t number);
 // What the packet filter is told to hold them; for tests.
 std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends);
 

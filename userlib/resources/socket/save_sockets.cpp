@@ -327,8 +327,9 @@ Result<void> Sockets::save_sockets()
                                            "back as closed",
                                            seen->fd, name));
             else if (keep_ && hold_ == nullptr && may_be_kept(socket))
-                saving_.notice(fmt::format("descriptor {}: {}, goes on with the program, so it "
-                                           "comes back as closed",
+                saving_.notice(fmt::format("descriptor {}: {}, comes back as closed: only a signal "
+                                           "that surely ends the program, as that of --kill, "
+                                           "keeps it",
                                            seen->fd, name));
             else if (!close_)
                 saving_.refuse(*seen, name + why_not_kept(socket),

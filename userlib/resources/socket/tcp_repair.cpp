@@ -14,6 +14,7 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <vector>
 
 namespace cryo::resources {
 
@@ -101,6 +102,20 @@ Result<std::string> peek_sent(int fd, size_t size)
     return bytes;
 }
 
+bool is_in_state(int fd, int state)
+{
+    tcp_info now = {};
+    return get(fd, IPPROTO_TCP, TCP_INFO, now) && now.tcpi_state == state;
+}
+
+// After the position was read: nothing but these unread bytes is in it, and no end of the peer's.
+bool is_still(int fd, int state, size_t unread)
+{
+    int size = 0;
+    return ioctl(fd, FIONREAD, &size) == 0 && size >= 0 && static_cast<size_t>(size) == unread &&
+           is_in_state(fd, state);
+}
+
 // The state in words, for those that no restart makes again yet.
 const char *state_text(int state)
 {
@@ -162,6 +177,41 @@ Result<void> connect_again(int fd, const image::Socket &saved)
     return why(used ? "another socket here has the connection" : "making again the connection");
 }
 
+// Takes effect as soon as it is set, or does so where the start resets it: set when the connection
+// goes on. Probes and time limits of a connection whose packets are held would end it.
+bool comes_later(int level, int name)
+{
+    if (level == SOL_SOCKET)
+        return name == SO_REUSEADDR || name == SO_REUSEPORT || name == SO_KEEPALIVE ||
+               name == SO_RCVBUF || name == SO_SNDBUF || name == SO_BUF_LOCK;
+    return level == IPPROTO_TCP && (name == TCP_USER_TIMEOUT || name == TCP_NOTSENT_LOWAT);
+}
+
+// All that can fail here, as where an interface is gone. It precedes the address and the route,
+// which depend on some of them.
+Result<void> set_first_options(int fd, const image::Socket &saved)
+{
+    std::vector<uint64_t> chosen;
+    for (size_t i = 0; i + 2 < saved.options.size(); i += 3) {
+        const uint64_t level = saved.options[i], name = saved.options[i + 1];
+        if (!comes_later(static_cast<int>(level), static_cast<int>(name)))
+            chosen.insert(chosen.end(), {level, name, saved.options[i + 2]});
+    }
+    image::Socket first = saved;
+    first.options = image::List<uint64_t>::of(chosen);
+    return set_socket_options(fd, first);
+}
+
+// The end that was sent has its number before the connection goes on: the peer may have it, and
+// acknowledges it with all that it sends. Under repair the kernel takes it for sent, whatever its
+// congestion window says. Sent or not is the same where no data waits before it, as it is sent
+// again in either case.
+bool has_sent_end(const image::Socket &saved, const image::KeptConnection &kept)
+{
+    constexpr uint32_t of_writing = 2;
+    return (saved.shutdown & of_writing) != 0 && kept.unsent == 0;
+}
+
 } // namespace
 
 int reuse_of(int fd)
@@ -213,6 +263,10 @@ Result<TakenTcp> take_tcp(int fd)
     if (!seq_of(fd, receive_queue, taken.position.received) ||
         !seq_of(fd, send_queue, taken.position.sent))
         return failed("reading a connection's position");
+    // What had passed the packet filter before may have arrived since the look at what is unread.
+    taken.position.state = info.tcpi_state;
+    if (!is_still(fd, info.tcpi_state, received->size()))
+        return Error(EAGAIN, "something has arrived while it was read: try again");
     kept.receive_seq = taken.position.received;
     kept.send_seq = taken.position.sent - (has_end ? 1 : 0);
     Result<std::string> sent = peek_sent(fd, static_cast<size_t>(unacknowledged));
@@ -233,6 +287,8 @@ Result<TakenTcp> take_tcp(int fd)
     kept.greatest_window = window.greatest;
     kept.receive_window = window.receive;
     kept.told_seq = window.told_seq;
+    if (!is_sound(kept)) // a peer may have asked for segments that no restart can divide into
+        return Error(ENOTSUP, "its segments or buffers have sizes that no restart gives");
     taken.received = std::move(*received);
     taken.sent = std::move(*sent);
     return taken;
@@ -245,7 +301,7 @@ Result<void> silence_tcp(int fd, const TcpPosition &taken)
     if (!repair || !seq_of(fd, receive_queue, received) || !seq_of(fd, send_queue, sent) ||
         !set(fd, TCP_REPAIR_QUEUE, no_queue))
         return failed("silencing a connection");
-    if (received != taken.received || sent != taken.sent)
+    if (received != taken.received || sent != taken.sent || !is_in_state(fd, taken.state))
         return Error(EAGAIN, "a connection has changed since it was saved: try again");
     repair.leave_on();
     return {};
@@ -256,7 +312,8 @@ Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept
 {
     if (!TcpAddress(saved.local).is_of(saved.domain) || !TcpAddress(saved.peer).is_of(saved.domain))
         return Error(EINVAL, "a connection without addresses");
-    if (!is_sound(kept) || sent.size() != kept.size)
+    constexpr uint32_t both_ways = 3;
+    if (!is_sound(kept) || sent.size() != kept.size || saved.shutdown > both_ways)
         return Error(EINVAL, "a connection with numbers that none can have");
     Fd made(socket(static_cast<int>(saved.domain), SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
     const int fd = made.get();
@@ -267,6 +324,8 @@ Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     if (!set(fd, TCP_REPAIR, 1))
         return failed("making again a connection");
+    if (Result<void> done = set_first_options(fd, saved); !done)
+        return done.error();
     const auto unread = static_cast<uint32_t>(received.size());
     const auto unacknowledged = static_cast<uint32_t>(sent.size());
     if (!set_seq(fd, receive_queue, kept.receive_seq - unread) ||
@@ -279,8 +338,10 @@ Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept
     size_t count = 0;
     if ((kept.options & TCPI_OPT_SACK) != 0)
         options[count++] = {TCPOPT_SACK_PERMITTED, 0};
-    if ((kept.options & TCPI_OPT_WSCALE) != 0)
-        options[count++] = {TCPOPT_WINDOW, kept.send_scale | kept.receive_scale << 16};
+    // Also where none was agreed on: otherwise the socket has the scale that this system would
+    // offer, and announces its window by so many bits too small.
+    const bool scales = (kept.options & TCPI_OPT_WSCALE) != 0;
+    options[count++] = {TCPOPT_WINDOW, scales ? kept.send_scale | kept.receive_scale << 16 : 0};
     if ((kept.options & TCPI_OPT_TIMESTAMPS) != 0)
         options[count++] = {TCPOPT_TIMESTAMP, 0};
     options[count++] = {TCPOPT_MAXSEG, kept.mss};
@@ -292,6 +353,7 @@ Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept
     constexpr uint64_t per_byte = 4, least = 256 << 10;
     give_room(fd, std::max<uint64_t>(kept.send_room, sent.size() * per_byte + least),
               std::max<uint64_t>(kept.receive_room, received.size() * per_byte + least));
+    set(fd, TCP_NOTSENT_LOWAT, -1); // no limit, until all is in it
     Result<void> filled = fill(fd, receive_queue, received);
     if (filled)
         filled = fill(fd, send_queue, sent.substr(0, sent.size() - kept.unsent));
@@ -299,9 +361,13 @@ Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept
         return filled.error();
     const Window window = {kept.update_seq, kept.send_window, kept.greatest_window,
                            kept.receive_window, kept.told_seq};
-    if (setsockopt(fd, IPPROTO_TCP, window_option, &window, sizeof(window)) != 0 ||
-        !set(fd, TCP_REPAIR_QUEUE, no_queue))
+    if (setsockopt(fd, IPPROTO_TCP, window_option, &window, sizeof(window)) != 0)
         return failed("giving a connection its window");
+    if (has_sent_end(saved, kept) && // the queue for sending is chosen
+        shutdown(fd, SHUT_WR) != 0)
+        return failed("shutting a connection down");
+    if (!set(fd, TCP_REPAIR_QUEUE, no_queue))
+        return failed("leaving the queues of a connection");
     return made;
 }
 
@@ -313,16 +379,17 @@ Result<void> start_tcp(int fd, const image::Socket &saved, const image::KeptConn
         return failed("letting a connection go on");
     while (!unsent.empty()) {
         const ssize_t n = send(fd, unsent.data(), unsent.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n <= 0)
+        if (n <= 0 && (errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS))
             return Error::from_errno("sending what a connection was to send", errno);
+        if (n <= 0)
+            break; // its peer has ended it meanwhile, which is the program's to see
         unsent.remove_prefix(static_cast<size_t>(n));
     }
+    // Peers know now that it goes on, so nothing fails any more. All that can has been tried.
     give_room(fd, kept.send_room, kept.receive_room);
-    // Among them those that repair and sizes change.
-    if (Result<void> done = set_socket_options(fd, saved); !done)
-        return done;
-    if (saved.shutdown != 0 && shutdown(fd, static_cast<int>(saved.shutdown) - 1) != 0)
-        return Error::from_errno("shutting a connection down", errno);
+    static_cast<void>(set_socket_options(fd, saved));
+    if (saved.shutdown != 0)
+        shutdown(fd, static_cast<int>(saved.shutdown) - 1);
     return {};
 }
 

@@ -23,6 +23,7 @@ namespace cryo::resources {
 // How far a connection has come, the ends of both directions included.
 struct TcpPosition {
     uint32_t received = 0, sent = 0;
+    int state = 0; // TCP_ESTABLISHED, …
 };
 
 struct TakenTcp {
@@ -43,10 +44,11 @@ Result<void> silence_tcp(int fd, const TcpPosition &taken);
 void end_repair(int fd, int reuse);
 int reuse_of(int fd);
 
-// A connected socket, still under repair. EADDRINUSE: another socket has this connection.
+// A connected socket, still under repair, with the end that was sent. EADDRINUSE: another socket
+// has this connection.
 Result<Fd> put_tcp(const image::Socket &saved, const image::KeptConnection &kept,
                    std::string_view received, std::string_view sent);
-// Lets it go on, with what was never sent, and shut down as it was.
+// Lets it go on, with what was never sent, and shut down as it was. Fails only for want of memory.
 Result<void> start_tcp(int fd, const image::Socket &saved, const image::KeptConnection &kept,
                        std::string_view unsent);
 
