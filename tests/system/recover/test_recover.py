@@ -138,7 +138,7 @@ while True:
 """, start_new_session=False, process_group=0)
         stranger = subprocess.Popen(["sleep", "1000"], process_group=supervisor.pid)
         self.addCleanup(stranger.wait)
-        self.others.append(stranger.pid)
+        self.addCleanup(stranger.kill)
         wait_until("three processes", lambda: len(self.pythons(supervisor)) == 3)
         self.await_images(2)
         before = self.started(supervisor)
