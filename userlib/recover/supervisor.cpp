@@ -8,6 +8,7 @@
 #include "cli/text.hpp"
 #include "keeper/launch.hpp"
 #include "keeper/series.hpp"
+#include "look/former_holders.hpp"
 #include "look/members.hpp"
 #include "parent/forward.hpp"
 #include "protocol/agent.hpp"
@@ -395,17 +396,14 @@ Action Supervisor::judge()
     return next;
 }
 
-// Processes that go on without the first one. A copy from which an image is written is none.
+// Processes that go on without the first one. A copy from which an image is written is none, nor is
+// one that is ending, such as the keeper, which is not known by its program any more.
 void Supervisor::tell_rest()
 {
     reap();
     Result<std::set<pid_t>> rest = leftovers_.all();
-    const auto makes_image = [](pid_t pid) {
-        const Result<capture::Relation> one = capture::relation_of(pid);
-        return !one || one->comm == agent::copy_name;
-    };
     if (rest)
-        std::erase_if(*rest, makes_image);
+        std::erase_if(*rest, restore::is_passing);
     if (!rest || rest->empty())
         return;
     const bool one = rest->size() == 1;

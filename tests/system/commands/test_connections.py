@@ -329,6 +329,10 @@ class Connections(case.Case):
         self.assertEqual(b"bye", peer.recv(3, socket.MSG_WAITALL))
         self.assertEqual(b"", peer.recv(1))
 
+    def said(self):
+        with open(self.path("said"), encoding="utf-8") as said:
+            return said.read()
+
     def test_brought_back_as_closed(self):
         """On request; the peer is told then."""
         program, peer = self.call()
@@ -336,8 +340,7 @@ class Connections(case.Case):
         with open(self.path("said"), "w", encoding="utf-8") as said:
             restarted = self.restart("--sockets=close", "image", stderr=said)
         self.assert_alive(restarted)
-        with open(self.path("said"), encoding="utf-8") as said:
-            self.assertIn("is closed now", said.read())
+        case.wait_until("the notice", lambda: "is closed now" in self.said())
         with self.assertRaises(ConnectionResetError):
             peer.sendall(b"x")
             peer.recv(1)

@@ -225,9 +225,8 @@ class Sections(case.Case):
         """)
         self.await_line("ready")
         case.wait_until("the wait for the section", lambda: os.path.exists(self.path("first")))
-        while "interrupted" not in self.output():
-            self.program.send_signal(signal.SIGINT)
-            time.sleep(0.05)
+        self.program.send_signal(signal.SIGINT)
+        self.await_line("interrupted")
         self.touch("leave")
         self.end()
         os.unlink(self.path("kept"))

@@ -214,6 +214,9 @@ def _refuse_here():
 def _request(image, tree, timeout, flags):
     """What became of a request: a code, and messages."""
     try:
+        # Without a callback on a thread, the request is held until no other thread is in a critical
+        # section, and Ctrl-C would not be heard.
+        _cryo.listen(_get_ready, _go_on)
         handle = _cryo.request(image.fd, tree, timeout, flags)
     except OSError as problem:
         image.close(keep=False)
