@@ -8,6 +8,7 @@
 //                       loader: one thread loads and closes a library all the time
 //                       busy: the first thread computes with vector registers
 //                       filtered: a filter of system calls, which lets all pass
+//                       polls, epolls: the first thread waits so, with a time limit
 //                       forks: a child that only waits is forked after each line
 //
 // Says "ready", and "echo LINE" for each line that it reads.
@@ -15,11 +16,13 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
 #include <time.h>
@@ -171,10 +174,37 @@ static void compute_until_input(void)
     } while (select(1, &input, NULL, NULL, &none) == 0);
 }
 
+static const int longest_wait_ms = 600 * 1000;
+
+static void poll_for_input(void)
+{
+    struct pollfd input = {STDIN_FILENO, POLLIN, 0};
+    if (poll(&input, 1, longest_wait_ms) != 1)
+        fail("poll");
+}
+
+static void await_event(int watch)
+{
+    struct epoll_event event;
+    if (epoll_wait(watch, &event, 1, longest_wait_ms) != 1)
+        fail("epoll_wait");
+}
+
+static int watch_input(void)
+{
+    struct epoll_event input = {.events = EPOLLIN};
+    const int watch = epoll_create1(EPOLL_CLOEXEC);
+    if (watch < 0 || epoll_ctl(watch, EPOLL_CTL_ADD, STDIN_FILENO, &input) != 0)
+        fail("epoll");
+    return watch;
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "threads";
     const int is_busy = strcmp(what, "busy") == 0;
+    const int does_poll = strcmp(what, "polls") == 0;
+    const int watch = strcmp(what, "epolls") == 0 ? watch_input() : -1;
     if (strcmp(what, "blocks") == 0)
         block_all();
     if (strcmp(what, "threads") == 0 || strcmp(what, "blocks") == 0) {
@@ -195,6 +225,10 @@ int main(int argc, char **argv)
     for (;;) {
         if (is_busy)
             compute_until_input();
+        if (does_poll)
+            poll_for_input();
+        if (watch >= 0)
+            await_event(watch);
         const size_t length = read_line(line + 5, sizeof(line) - 5);
         if (length == 0)
             return 0;

@@ -91,7 +91,7 @@ class Attach(attaching.Attaching):
     def test_other_user(self):
         os.chmod(self.directory, 0o777)
         program = self.run_plain(user=1000, group=1000, extra_groups=[])
-        self.refuse_attach(program, user=33, group=33, extra_groups=[])
+        self.refuse_attach(program, "belongs to user 1000", user=33, group=33, extra_groups=[])
         self.attach(program, "-f", "image")  # by root
         self.assert_alive(program)
 

@@ -193,6 +193,7 @@ Result<bool> enter(const Target &target, const AgentLibrary &library, int signal
     if (!inside)
         return inside.error();
     const std::optional<RemoteAddress> former = library.find_in(proc);
+    close_left_open(*inside, library);
     Result<RemoteAddress> base =
         former ? Result<RemoteAddress>(*former) : map_library(*inside, library);
     if (!base)

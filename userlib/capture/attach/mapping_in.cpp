@@ -79,23 +79,38 @@ Result<void> map_segment(Intrusion &inside, const AgentLibrary::Segment &segment
     return mapped ? Result<void>() : Result<void>(mapped.error());
 }
 
-// By a command that was killed while it mapped the library.
+// Without effect on a file, and so used by nobody else: Cryo's descriptor is told from others that
+// the program has of the same file.
+constexpr uint64_t mark = O_NONBLOCK | O_ASYNC;
+
+bool is_marked(const Proc &proc, int fd)
+{
+    const Result<std::string> info = proc.read(fmt::format("fdinfo/{}", fd));
+    std::string_view flags = info ? field(*info, "flags") : std::string_view();
+    return (take_number(flags, 8) & mark) == mark;
+}
+
+} // namespace
+
 void close_left_open(Intrusion &inside, const AgentLibrary &library)
 {
     const Proc proc(inside.pid());
     const Result<std::vector<int>> all = proc.numbers("fd");
     for (const int fd : all ? *all : std::vector<int>()) {
         const Result<std::string> link = proc.link(fmt::format("fd/{}", fd));
-        if (link && *link == library.path && check_file(inside, library, static_cast<uint64_t>(fd)))
+        if (link && *link == library.path && is_marked(proc, fd) &&
+            check_file(inside, library, static_cast<uint64_t>(fd)))
             (void)inside.call(SYS_close, fd);
     }
 }
 
+namespace {
+
 Result<void> map_segments(Intrusion &inside, const AgentLibrary &library, RemoteAddress base)
 {
-    Result<uint64_t> fd =
-        must(inside, fmt::format("it cannot open Cryo's agent, {}", library.path), SYS_openat,
-             static_cast<uint64_t>(AT_FDCWD), inside.path().number(), O_RDONLY | O_CLOEXEC, 0);
+    Result<uint64_t> fd = must(inside, fmt::format("it cannot open Cryo's agent, {}", library.path),
+                               SYS_openat, static_cast<uint64_t>(AT_FDCWD), inside.path().number(),
+                               O_RDONLY | O_CLOEXEC | mark, 0);
     if (!fd)
         return fd.error();
     Result<void> done = check_file(inside, library, *fd);
@@ -112,7 +127,6 @@ Result<void> map_segments(Intrusion &inside, const AgentLibrary &library, Remote
 
 Result<RemoteAddress> map_library(Intrusion &inside, const AgentLibrary &library)
 {
-    close_left_open(inside, library);
     const Result<uint64_t> room =
         must(inside, "there is no memory for Cryo's agent", SYS_mmap, 0, library.span, PROT_NONE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~uint64_t{0}, 0);

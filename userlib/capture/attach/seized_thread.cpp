@@ -40,6 +40,13 @@ void pause_shortly()
     nanosleep(&pause, nullptr);
 }
 
+bool has_thread_ended(pid_t pid, pid_t tid)
+{
+    const Result<std::string> status = Proc(pid).read(fmt::format("task/{}/status", tid));
+    const std::string_view state = status ? field(*status, "State") : std::string_view();
+    return state.empty() || state.front() == 'Z' || state.front() == 'X';
+}
+
 } // namespace
 
 // What is ignored waits as well while it is blocked.
@@ -120,7 +127,7 @@ Result<SeizedThread> SeizedThread::seize(pid_t pid, pid_t tid, uint64_t deadline
     if (ptrace(PTRACE_SEIZE, tid, nullptr, PTRACE_O_TRACESYSGOOD) != 0) {
         const int error = errno;
         thread.tid_ = 0;
-        return may_not_trace(pid, error);
+        return may_not_trace(pid, has_thread_ended(pid, tid) ? ESRCH : error);
     }
     if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0)
         return thread.failed("it cannot be stopped");
