@@ -26,11 +26,12 @@ constexpr int window_option = 29;       // TCP_REPAIR_WINDOW
 
 enum Queue : int { no_queue = 0, receive_queue = 1, send_queue = 2 };
 
-constexpr size_t most_sent = 64 << 20;  // more than tcp_wmem allows anywhere
-constexpr size_t at_once = 32 << 10;    // the kernel wants each piece in one buffer
-constexpr uint32_t least_segment = 88;  // TCP_MIN_MSS: a smaller one can divide by zero
-constexpr uint32_t widest_scale = 14;   // TCP_MAX_WSCALE
-constexpr uint32_t most_room = 1 << 30; // of a buffer
+constexpr size_t most_sent = 64 << 20;      // more than tcp_wmem allows anywhere
+constexpr size_t at_once = 32 << 10;        // the kernel wants each piece in one buffer
+constexpr size_t largest_piece = 512 << 10; // GSO_MAX_SIZE
+constexpr uint32_t least_segment = 88;      // TCP_MIN_MSS: a smaller one can divide by zero
+constexpr uint32_t widest_scale = 14;       // TCP_MAX_WSCALE
+constexpr uint32_t most_room = 1 << 30;     // of a buffer
 
 struct Window { // struct tcp_repair_window
     uint32_t update_seq, send, greatest, receive, told_seq;
@@ -91,15 +92,19 @@ class Repair
     bool on_;
 };
 
+// The last `size` bytes: what is acknowledged of a piece stays in its front until all of it is.
 Result<std::string> peek_sent(int fd, size_t size)
 {
-    std::string bytes(size, '\0');
-    const ssize_t n = size == 0 ? 0 : recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+    if (size == 0)
+        return std::string();
+    std::string bytes(size + largest_piece, '\0');
+    const ssize_t n = recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
     if (n < 0)
         return failed("reading what a connection has sent");
-    if (static_cast<size_t>(n) != size)
+    const auto all = static_cast<size_t>(n);
+    if (all < size)
         return Error(EAGAIN, "what a connection has sent is being acknowledged");
-    return bytes;
+    return bytes.substr(all - size, size);
 }
 
 bool is_in_state(int fd, int state)
