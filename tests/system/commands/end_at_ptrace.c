@@ -3,7 +3,6 @@
 //
 //     END_AT=2+3       the third one after the second PTRACE_INTERRUPT; 2+0 is that one itself
 //     END_AT=detach    the first PTRACE_DETACH
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

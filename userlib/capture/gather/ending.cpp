@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
 #include <vector>
 
 namespace cryo::capture {
@@ -52,6 +55,15 @@ Ended await_ends(const Members &members, int signal)
     return ended;
 }
 
+// Whether a thread of a process that stands still blocks the signal, by its signal frame.
+bool is_blocked(int memory, const image::Thread &thread, int signal)
+{
+    const auto at = static_cast<off_t>(thread.sp + offsetof(ucontext_t, uc_sigmask));
+    uint64_t mask = 0;
+    return pread(memory, &mask, sizeof(mask), at) == sizeof(mask) &&
+           (mask >> (signal - 1) & 1) != 0;
+}
+
 // Why the signal does not end the process at once; nothing, if it does.
 std::string_view why_it_goes_on(const Description &d, int signal)
 {
@@ -60,10 +72,12 @@ std::string_view why_it_goes_on(const Description &d, int signal)
         if (action.signal == number && action.handler != 0)
             return action.handler == 1 ? "ignores" : "handles";
     }
-    const auto blocks = [signal](const image::Thread &thread) {
-        return (thread.sigmask >> (signal - 1) & 1) != 0;
-    };
-    return !d.threads.empty() && std::ranges::all_of(d.threads, blocks) ? "blocks" : "";
+    const Result<Fd> memory = d.proc.open("mem", O_RDONLY);
+    const bool blocks = memory && !d.threads.empty() &&
+                        std::ranges::all_of(d.threads, [&](const image::Thread &thread) {
+                            return is_blocked(memory->get(), thread, signal);
+                        });
+    return blocks ? "blocks" : "";
 }
 
 } // namespace
