@@ -163,6 +163,8 @@ std::vector<std::string> words_of(const Settings &settings)
         words.push_back("--second=" + settings.second);
     if (settings.bandwidth > 0)
         words.push_back(fmt::format("--bandwidth={}", settings.bandwidth));
+    if (!settings.metrics.empty())
+        words.push_back("--metrics=" + settings.metrics);
     const std::vector<std::string> common = cli::words_of(settings.common, cli::Command::keeper);
     words.insert(words.end(), common.begin(), common.end());
     return words;

@@ -235,7 +235,8 @@ int main(int argc, char **argv)
         if (write(STDOUT_FILENO, line, length + 5) != (ssize_t)length + 5)
             fail("write");
         if (strcmp(what, "forks") == 0 && fork() == 0) {
-            for (;;)
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            while (getppid() != 1)
                 pause();
         }
     }

@@ -89,7 +89,8 @@ TEST_F(Options, AsWordsOfACommandLineAreTheSame)
           std::vector<std::string>{"--interval=auto", "--into", directory_ + "/one", "--second",
                                    directory_ + "/two", "--bandwidth=100M", "--keep=5",
                                    "--failure-interval=12h", "--before-deadline=1h",
-                                   "--max-overhead=2.5%", "--delta=none", "--compress=always"}}) {
+                                   "--max-overhead=2.5%", "--metrics", directory_, "--delta=none",
+                                   "--compress=always"}}) {
         const Result<Settings> settings = parse(words);
         ASSERT_TRUE(settings) << settings.error().text();
         const Result<Settings> again = parse(words_of(*settings));
