@@ -56,13 +56,14 @@ Result<Directory> make_or_enter(const Directory &where, const std::string &name)
 Result<Directory> enter_snapshot(const SnapshotStore &store, const Snapshot &snapshot,
                                  const Trust &trust)
 {
+    // They decide what is replaced, by what, and from where.
+    if (Result<void> good = store.check_metadata(trust); !good)
+        return good.error();
     Result<Directory> all = store.directory().enter(std::to_string(snapshot.seq));
     if (!all)
         return all;
-    for (const Directory *one : {&store.directory(), &std::as_const(*all)}) {
-        if (Result<void> good = trust.check(one->fd(), one->path()); !good)
-            return good.error();
-    }
+    if (Result<void> good = trust.check(all->fd(), all->path()); !good)
+        return good.error();
     return all;
 }
 

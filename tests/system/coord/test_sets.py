@@ -138,6 +138,24 @@ class Sets(jobs.Case):
         self.check_whole(reference, self.NODES + 1, 5000)
         self.assertFalse(list(Path(self.store).glob("*/*/.brought")))
 
+    def test_metadata_that_others_may_write_heal_nothing(self):
+        job = self.start_on_nodes()
+        reference = self.save_in_sets(job)
+        job.kill()
+        lost = Path(self.info(reference)["images"][1]["file"])
+        lost.unlink()
+        metadata = lost.parents[2] / "global_snapshot_meta.data"
+        metadata.chmod(0o666)
+        for options in (("--heal",), ("--mpirun", jobs.MPIRUN)):
+            refused = self.tool("ompi-restart", *options, reference, code=errno.EACCES)
+            self.assertIn(str(metadata), refused.stderr)
+        self.tool("ompi-restart", "--bring", reference, code=errno.EACCES, CRYO_NODE="node0")
+        self.assertFalse(lost.exists())
+        self.assertFalse(list(lost.parents[1].glob(".[bh]*")))
+        metadata.chmod(0o600)
+        self.tool("ompi-restart", "--heal", reference)
+        self.assertTrue(lost.exists())
+
     def test_rot_is_named_and_healed(self):
         job = self.start_on_nodes(steps=5000)
         reference = self.save_in_sets(job)
