@@ -118,9 +118,12 @@ class Healing
     struct Lack {
         const SnapshotImage *image;
         std::string why;
+        bool has_image = false; // what it lacks is the text beside it
     };
 
-    std::optional<std::string> lacks(const SnapshotImage &image) const;
+    std::optional<std::string> lacks_image(const SnapshotImage &image) const;
+    std::optional<Lack> lacks(const SnapshotImage &image) const;
+    Result<void> write_text(const SnapshotImage &image) const;
     Result<void> make_lacking(const Directory &work);
     void remove_brought() const;
     Result<void> copy(const SnapshotImage &image, const Directory &work) const;
@@ -142,7 +145,7 @@ class Healing
 };
 
 // Why the snapshot's directory has no good image of it.
-std::optional<std::string> Healing::lacks(const SnapshotImage &image) const
+std::optional<std::string> Healing::lacks_image(const SnapshotImage &image) const
 {
     const Result<Directory> rank = all_.enter(rank_directory(image.rank));
     if (!rank)
@@ -163,6 +166,26 @@ std::optional<std::string> Healing::lacks(const SnapshotImage &image) const
     if (found->checksum != image.checksum)
         return path + ": is not what was saved (checksum)";
     return std::nullopt;
+}
+
+std::optional<Healing::Lack> Healing::lacks(const SnapshotImage &image) const
+{
+    if (std::optional<std::string> why = lacks_image(image))
+        return Lack{&image, std::move(*why)};
+    const Result<Directory> rank = all_.enter(rank_directory(image.rank));
+    const Result<std::optional<struct stat>> text =
+        rank ? rank->look(local_metadata_name) : rank.error();
+    if (!text)
+        return Lack{&image, text.error().text()};
+    if (text->has_value())
+        return std::nullopt;
+    return Lack{&image, Error::from_errno(rank->path(local_metadata_name), ENOENT).text(), true};
+}
+
+Result<void> Healing::write_text(const SnapshotImage &image) const
+{
+    const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
+    return rank ? write_local_metadata(*rank, image) : rank.error();
 }
 
 // Where it is seen here, or what the node has brought.
@@ -206,11 +229,12 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
     const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
     if (!rank)
         return rank.error();
+    // The image is the last, so that an end at any moment leaves a lack that is seen.
+    if (Result<void> written = write_local_metadata(*rank, image); !written)
+        return written;
     // A damaged one that is there is replaced.
     if (renameat(made->fd(), image.file.c_str(), rank->fd(), image.file.c_str()) != 0)
         return Error::from_errno(rank->path(image.file), errno);
-    if (Result<void> written = write_local_metadata(*rank, image); !written)
-        return written;
     return rank->sync();
 }
 
@@ -292,6 +316,14 @@ Result<void> Healing::make_lacking(const Directory &work)
 {
     std::map<std::string, std::vector<Lack>> of_lost;
     for (const Lack &lack : lacking_) {
+        if (lack.has_image) {
+            if (Result<void> written = write_text(*lack.image); !written)
+                return written;
+            said_.push_back(fmt::format("what is said of the image of rank {} was written again: "
+                                        "{}",
+                                        lack.image->rank, lack.why));
+            continue;
+        }
         if (lack.image->local.empty())
             return Error(ENODATA, lack.why + "; no node has a copy of it");
         const Result<void> copied = copy(*lack.image, work);
@@ -333,8 +365,8 @@ void Healing::look_at_sets()
 Result<void> Healing::run()
 {
     for (const SnapshotImage &image : snapshot_.images) {
-        if (std::optional<std::string> why = lacks(image))
-            lacking_.push_back({&image, std::move(*why)});
+        if (std::optional<Lack> lack = lacks(image))
+            lacking_.push_back(std::move(*lack));
     }
     if (!lacking_.empty()) {
         if (Result<void> own = check_own(all_.fd(), all_.path(), way_out); !own)

@@ -138,6 +138,26 @@ class Sets(jobs.Case):
         self.check_whole(reference, self.NODES + 1, 5000)
         self.assertFalse(list(Path(self.store).glob("*/*/.brought")))
 
+    def test_a_healing_that_was_killed_is_done_again(self):
+        """What it leaves: an image without what is said of it, and a directory of work."""
+        job = self.start_on_nodes(steps=5000)
+        reference = self.save_in_sets(job)
+        job.kill()
+        images = [Path(image["file"]) for image in self.info(reference)["images"]]
+        texts = [(image.parent / "snapshot_meta.data").read_bytes() for image in images]
+        for image in images[:2]:
+            (image.parent / "snapshot_meta.data").unlink()
+        images[1].unlink()
+        left = images[0].parents[1] / ".healed" / "node.1" / images[1].parent.name
+        left.mkdir(parents=True)
+        (left / images[1].name).write_bytes(b"half an image")
+        self.tool("ompi-restart", "--heal", reference)
+        self.assertEqual(texts, [(image.parent / "snapshot_meta.data").read_bytes()
+                                 for image in images])
+        self.assertFalse((images[0].parents[1] / ".healed").exists())
+        (images[0].parent / "snapshot_meta.data").unlink() # a restart writes it as well
+        self.check_whole(reference, self.NODES + 1, 5000)
+
     def test_metadata_that_others_may_write_heal_nothing(self):
         job = self.start_on_nodes()
         reference = self.save_in_sets(job)
