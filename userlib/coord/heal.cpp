@@ -126,10 +126,14 @@ class Healing
     Result<void> write_text(const SnapshotImage &image) const;
     Result<void> make_lacking(const Directory &work);
     void remove_brought() const;
-    Result<void> copy(const SnapshotImage &image, const Directory &work) const;
+    Result<std::string> copy(const SnapshotImage &image, const Directory &work) const;
+    Result<void> copy_from(const Directory &level, const SnapshotImage &image,
+                           const Directory &work) const;
     Result<void> rebuild_node(const std::string &node, const std::vector<Lack> &lacking,
                               const Directory &work);
     Result<void> place(const SnapshotImage &image, const Directory &from) const;
+    Result<NearLevel> near_level(const std::string &node) const;
+    Result<NearLevel> brought_level(const std::string &node) const;
     Result<NearLevel> level_of_node(const std::string &node) const;
     const SnapshotSet *set_of(const std::string &node) const;
     std::vector<NearLevel> levels_of(const SnapshotSet &set, const std::string &but_for,
@@ -188,22 +192,35 @@ Result<void> Healing::write_text(const SnapshotImage &image) const
     return rank ? write_local_metadata(*rank, image) : rank.error();
 }
 
-// Where it is seen here, or what the node has brought.
-Result<NearLevel> Healing::level_of_node(const std::string &node) const
+// Where it is seen here.
+Result<NearLevel> Healing::near_level(const std::string &node) const
 {
     const std::string path = level_of(snapshot_, node);
     if (path.empty())
         return Error(ENOENT, "no directory of it is known");
-    Result<NearLevel> level = hold_level(path, trust_);
-    if (level)
-        return level;
+    return hold_level_of(node, path, trust_);
+}
+
+Result<NearLevel> Healing::brought_level(const std::string &node) const
+{
     const Result<Directory> all = all_.enter(brought_name);
     if (!all)
-        return level;
+        return all.error();
     Result<Directory> brought = all->enter(brought_of(snapshot_, node));
-    if (!brought || !trust_.check(brought->fd(), brought->path()))
-        return level;
+    if (!brought)
+        return brought.error();
+    if (Result<void> good = trust_.check(brought->fd(), brought->path()); !good)
+        return good.error();
     return NearLevel{std::move(*brought), Fd()};
+}
+
+Result<NearLevel> Healing::level_of_node(const std::string &node) const
+{
+    Result<NearLevel> level = near_level(node);
+    if (level)
+        return level;
+    Result<NearLevel> brought = brought_level(node);
+    return brought ? std::move(brought) : std::move(level);
 }
 
 const SnapshotSet *Healing::set_of(const std::string &node) const
@@ -238,23 +255,38 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
     return rank->sync();
 }
 
-Result<void> Healing::copy(const SnapshotImage &image, const Directory &work) const
+Result<void> Healing::copy_from(const Directory &level, const SnapshotImage &image,
+                                const Directory &work) const
 {
-    const Result<NearLevel> level = level_of_node(image.node);
-    if (!level)
-        return level.error();
-    const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
+    const Result<Directory> from = level.enter(rank_directory(image.rank));
     if (!from)
         return from.error();
-    const Result<Directory> to = work.make(rank_directory(image.rank));
+    const Result<Directory> to = make_or_enter(work, rank_directory(image.rank));
     if (!to)
         return to.error();
+    to->clear(); // of a copy that proved wrong
     const Result<ImageCopy> made = copy_image(*from, *to, image.file, {});
     if (!made)
         return made.error();
     if (made->bytes != image.bytes || made->checksum != image.checksum)
         return Error(EBADMSG, from->path(image.file) + ": is not what was saved (checksum)");
     return place(image, work);
+}
+
+// From its node's directory, or from what the node has brought; that is the result.
+Result<std::string> Healing::copy(const SnapshotImage &image, const Directory &work) const
+{
+    std::string trouble;
+    for (const auto where : {&Healing::near_level, &Healing::brought_level}) {
+        const Result<NearLevel> level = (this->*where)(image.node);
+        const Result<void> copied =
+            level ? copy_from(level->directory, image, work) : Result<void>(level.error());
+        if (copied)
+            return level->directory.path(rank_directory(image.rank));
+        if (trouble.empty() || copied.error().code() != ENOENT)
+            trouble += (trouble.empty() ? "" : "; ") + copied.error().text();
+    }
+    return Error(ENODATA, trouble);
 }
 
 std::vector<NearLevel> Healing::levels_of(const SnapshotSet &set, const std::string &but_for,
@@ -326,10 +358,10 @@ Result<void> Healing::make_lacking(const Directory &work)
         }
         if (lack.image->local.empty())
             return Error(ENODATA, lack.why + "; no node has a copy of it");
-        const Result<void> copied = copy(*lack.image, work);
+        const Result<std::string> copied = copy(*lack.image, work);
         if (copied)
             said_.push_back(fmt::format("the image of rank {} was copied from {}: {}",
-                                        lack.image->rank, lack.image->local, lack.why));
+                                        lack.image->rank, *copied, lack.why));
         else
             of_lost[lack.image->node].push_back(
                 {lack.image, fmt::format("{}; {}", lack.why, copied.error().text())});
@@ -420,7 +452,7 @@ Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const
         return Error(ENOENT, fmt::format("node {} has no images of snapshot {} in a directory of "
                                          "its own (--local)",
                                          node, snapshot.seq));
-    const Result<NearLevel> level = hold_level(path, trust);
+    const Result<NearLevel> level = hold_level_of(node, path, trust);
     if (!level)
         return level.error();
     const Result<Directory> top = make_or_enter(*all, brought_name);

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -175,6 +176,32 @@ class Sets(jobs.Case):
         metadata.chmod(0o600)
         self.tool("ompi-restart", "--heal", reference)
         self.assertTrue(lost.exists())
+
+    def test_one_path_is_another_directory_on_each_node(self):
+        """As /dev/shm: what is seen under it where the restart runs is of one node only."""
+        here = self.near / "here"
+        for options, brings in ((("--redundancy", "xor"), ("node0",)), ((), ("node0", "node1"))):
+            with self.subTest(options=options):
+                job = self.start_on_nodes(steps=5000)
+                reference, _ = self.save(job, "--local", self.near / "%N", *options)
+                job.kill()
+                images = [Path(image["file"]) for image in self.info(reference)["images"]]
+                metadata = images[0].parents[2] / "global_snapshot_meta.data"
+                metadata.write_text(re.sub(f"{self.near}/node[0-9]+/", f"{here}/",
+                                           metadata.read_text()))
+                for node in brings:
+                    here.symlink_to(node)
+                    self.tool("ompi-restart", "--bring", reference, CRYO_NODE=node)
+                    here.unlink()
+                here.symlink_to("node2")
+                if options:
+                    refused = self.tool("ompi-restart", "--bring", reference, CRYO_NODE="node1",
+                                        code=errno.ENOENT)
+                    self.assertIn("is here that of node node2, not of node1", refused.stderr)
+                for image in images:
+                    image.unlink()
+                self.check_whole(reference, self.NODES + 1, 5000)
+                here.unlink()
 
     def test_rot_is_named_and_healed(self):
         job = self.start_on_nodes(steps=5000)
