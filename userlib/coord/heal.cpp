@@ -3,6 +3,7 @@
 
 #include "coord/image_copy.hpp"
 #include "coord/local_level.hpp"
+#include "coord/snapshot_removal.hpp"
 #include "redundancy/encode.hpp"
 
 #include <algorithm>
@@ -20,8 +21,6 @@ namespace cryo::coord {
 
 namespace {
 
-constexpr const char *work_name = ".healed";     // in the snapshot's directory, until all is done
-constexpr const char *brought_name = ".brought"; // the same: what nodes have brought there
 constexpr const char *way_out = "its owner can heal the snapshot (ompi-restart --heal)";
 
 std::string level_of(const Snapshot &snapshot, const std::string &node)
@@ -74,7 +73,7 @@ class WorkPlace
   public:
     static Result<WorkPlace> make(const Directory &all)
     {
-        Result<Directory> made = make_or_enter(all, work_name);
+        Result<Directory> made = make_or_enter(all, healed_name);
         if (!made)
             return made.error();
         if (flock(made->fd(), LOCK_EX | LOCK_NB) != 0)
@@ -94,7 +93,7 @@ class WorkPlace
         if (all_ == nullptr)
             return;
         here_.clear();
-        static_cast<void>(all_->remove(work_name));
+        static_cast<void>(all_->remove(healed_name));
     }
     const Directory &here() const { return here_; }
 
