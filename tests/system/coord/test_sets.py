@@ -280,6 +280,31 @@ class Sets(jobs.Case):
         self.assertEqual(whole["redundancy"], "xor")
         self.assertTrue(set(first) <= set(self.levels("node0")) or "redundancy" in end)
 
+    def test_job_ends_while_it_encodes(self):
+        """One set is over, and the other one cannot be: a daemon of it stands still until then."""
+        racks = Path(self.scratch, "racks.toml")
+        racks.write_text('[racks]\nnorth = ["node0", "node1"]\nsouth = ["node2", "node3"]\n')
+        job = self.start_on_nodes(4, FAKE_MEGABYTES="16", CRYO_DEADLINE=str(jobs.PATIENCE))
+        tool = self.tool_running("--local", self.near / "%N", "--redundancy", "xor", "--racks",
+                                 racks, job.pid)
+        daemon = next(pid for pid in job.status()["daemons"]
+                      if b"--node" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        self.until_state(tool, "finished locally")
+        os.kill(daemon, signal.SIGSTOP)
+        self.addCleanup(lambda: jobs.is_alive(daemon) and os.kill(daemon, signal.SIGCONT))
+        parity = f"node*/cryo-{os.geteuid()}/*/parity"
+        jobs.wait_for(lambda: len(list(self.near.glob(parity))) >= 2, "one set's parity")
+        os.kill(job.pid, signal.SIGTERM)
+        job.end(143)
+        jobs.wait_for(lambda: not job.status()["ranks"], "the end of the ranks")
+        os.kill(daemon, signal.SIGCONT)
+        self.assertEqual(self.end_of(tool).get("redundancy"), "xor")
+        for file in ("parity", "committed"):
+            names = f"node*/cryo-{os.geteuid()}/*/{file}"
+            jobs.wait_for(lambda names=names: len(list(self.near.glob(names))) == 4,
+                          f"the file {file} of each node")
+        jobs.wait_for(lambda: not job.status()["daemons"], "the end of the daemons")
+
     def test_daemon_that_stands_still_is_named(self):
         job = self.start_on_nodes(CRYO_DEADLINE="2", FAKE_MEGABYTES="16")
         tool = self.tool_running("--local", self.near / "%N", "--redundancy", "xor", job.pid)
