@@ -55,7 +55,7 @@ Result<Directory> make_or_enter(const Directory &where, const std::string &name)
 Result<Directory> enter_snapshot(const SnapshotStore &store, const Snapshot &snapshot,
                                  const Trust &trust)
 {
-    // They decide what is replaced, by what, and from where.
+    // Metadata decide what is replaced, by what, and from where.
     if (Result<void> good = store.check_metadata(trust); !good)
         return good.error();
     Result<Directory> all = store.directory().enter(std::to_string(snapshot.seq));

@@ -88,7 +88,7 @@ struct NearLevel {
 
 // A level that is seen here, at BASE/cryo-UID/NAME. ENOENT: there is none.
 Result<NearLevel> hold_level(const std::string &path, const Trust &trust);
-// The same, where nodes may have theirs under one path (/dev/shm). ENOENT: it is another node's.
+// Where nodes may have theirs under one path (/dev/shm). ENOENT: it is another node's.
 Result<NearLevel> hold_level_of(const std::string &node, const std::string &path,
                                 const Trust &trust);
 

@@ -36,7 +36,8 @@ class NodeSet : private redundancy::Exchange::Post
     NodeSet(Loop &loop, Report report);
     ~NodeSet() override;
 
-    // The end of it is reported: *encoded*. `own` are the images that this node has in the directory.
+    // The end of it is reported: *encoded*. `own` are the images that this node has in the
+    // directory.
     void begin(const Message &message, const Directory &level,
                const std::vector<redundancy::SetFile> &own);
     void end();
