@@ -77,6 +77,7 @@ class NodeSet : private redundancy::Exchange::Post
     Result<void> start(const Message &message, const Directory &level,
                        const std::vector<redundancy::SetFile> &own);
     Result<void> make_links(const nlohmann::json &members);
+    void connect_from(uint32_t other);
     void connect(uint32_t other);
     void try_again(uint32_t other, const std::string &trouble);
     std::optional<uint32_t> member_of(const std::string &identity) const;
