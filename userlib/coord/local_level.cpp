@@ -206,7 +206,8 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
     }
     unsigned own = 0;
     unsigned others = 0;
-    bool has_sets = false; // a later one of this job has parity
+    bool has_sets = false;  // a later one of this job has parity
+    bool have_sets = false; // a later one of the ended jobs has: a restarted job is another one
     std::vector<std::string> names;
     for (LevelThere &one : all) {
         if (!one.committed) {
@@ -216,8 +217,9 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
         }
         const bool is_own = one.job == job;
         const bool is_theirs = !is_own && running.contains(one.job);
-        const bool is_last_set = is_own && one.has_parity && !has_sets;
-        has_sets = has_sets || is_last_set;
+        bool &is_known = is_own ? has_sets : have_sets;
+        const bool is_last_set = !is_theirs && one.has_parity && !is_known;
+        is_known = is_known || is_last_set;
         const bool stays = one.in_use || is_theirs || is_last_set || (is_own ? own : others) < keep;
         if (stays && !is_theirs)
             (is_own ? own : others)++;

@@ -101,6 +101,9 @@ TEST(LocalLevels, StayIfTheyAreTheLastWithParity)
     EXPECT_EQ(retired({level("a", 1, true), level("b", 2, true)}, "1-a", 1), one);
     EXPECT_EQ(retired({level("a", 1, false), level("b", 2, true), level("c", 3, true)}, "1-a", 2),
               one);
+    // A restarted job is another one, and may have no parity yet.
+    EXPECT_EQ(retired({level("a", 1, true), level("b", 2, true), level("c", 3, false)}, "2-b", 1),
+              one);
 }
 
 TEST(LocalLevels, AreClaimedByOneNode)
