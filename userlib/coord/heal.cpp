@@ -424,6 +424,18 @@ void Healing::remove_brought() const
     static_cast<void>(all_.remove(brought_name));
 }
 
+Result<void> bring_image(const Directory &level, const SnapshotImage &image, const Directory &here)
+{
+    const Result<Directory> from = level.enter(rank_directory(image.rank));
+    if (!from)
+        return from.error();
+    const Result<Directory> to = here.make(rank_directory(image.rank));
+    if (!to)
+        return to.error();
+    const Result<ImageCopy> made = copy_image(*from, *to, image.file, {});
+    return made ? Result<void>() : made.error();
+}
+
 } // namespace
 
 Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
@@ -447,10 +459,8 @@ Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const
     if (Result<void> own = check_own(all->fd(), all->path(), way_out); !own)
         return own.error();
     const std::string path = level_of(snapshot, node);
-    if (path.empty())
-        return Error(ENOENT, fmt::format("node {} has no images of snapshot {} in a directory of "
-                                         "its own (--local)",
-                                         node, snapshot.seq));
+    if (path.empty()) // a node that had no ranks, where a launcher starts this on all
+        return 0;
     const Result<NearLevel> level = hold_level_of(node, path, trust);
     if (!level)
         return level.error();
@@ -461,25 +471,23 @@ Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const
     if (!here)
         return here.error();
     here->clear(); // an earlier one may be half a copy
+    // What one file lacks, others of the set may make good.
+    Result<void> all_there;
+    if (!snapshot.redundancy.empty()) {
+        const Result<ImageCopy> parity =
+            copy_image(level->directory, *here, redundancy::parity_name, {});
+        all_there = parity ? Result<void>() : parity.error();
+    }
     size_t count = 0;
     for (const SnapshotImage &image : snapshot.images) {
         if (image.node != node || image.local.empty())
             continue;
-        const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
-        if (!from)
-            return from.error();
-        const Result<Directory> to = here->make(rank_directory(image.rank));
-        if (!to)
-            return to.error();
-        if (const Result<ImageCopy> made = copy_image(*from, *to, image.file, {}); !made)
-            return made.error();
-        count++;
+        const Result<void> made = bring_image(level->directory, image, *here);
+        count += made ? 1 : 0;
+        if (!made && all_there)
+            all_there = made;
     }
-    if (snapshot.redundancy.empty())
-        return count;
-    const Result<ImageCopy> parity =
-        copy_image(level->directory, *here, redundancy::parity_name, {});
-    return parity ? Result<size_t>(count) : parity.error();
+    return all_there ? Result<size_t>(count) : all_there.error();
 }
 
 } // namespace cryo::coord

@@ -30,7 +30,8 @@ Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot
 
 // Copies what this node has in its own directory, images and parity, to the snapshot's: a healing
 // on another node, which does not see that directory, uses it, and removes it afterwards. The
-// number of images; ENOENT: the node has none.
+// number of images; 0: the node had no ranks. An error names the first file that could not be
+// copied; the others are there.
 Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
                      const std::string &node);
 

@@ -129,8 +129,15 @@ class Sets(jobs.Case):
         reference = self.save_in_sets(job)
         job.kill()
         images = self.info(reference)["images"]
-        self.tool("ompi-restart", "--bring", reference, code=errno.ENOENT, CRYO_NODE="node7")
-        for node in ("node0", "node2"):
+        none = self.tool("ompi-restart", "--bring", reference, CRYO_NODE="node7").stdout
+        self.assertEqual(none, "0 images of node node7\n")
+        # An image that a node has lost: the others, and the parity, make it good.
+        Path(images[0]["local"], Path(images[0]["file"]).name).unlink()
+        self.tool("ompi-restart", "--bring", reference, CRYO_NODE="node0", code=errno.ENOENT)
+        brought = Path(images[0]["file"]).parents[1] / ".brought" / "node.0"
+        self.assertEqual({file.name for file in brought.rglob("*") if file.is_file()},
+                         {"parity", Path(images[3]["file"]).name})
+        for node in ("node1", "node2"):
             said = self.tool("ompi-restart", "--bring", reference, CRYO_NODE=node).stdout
             self.assertIn(f"of node {node}", said)
         shutil.rmtree(self.near)
