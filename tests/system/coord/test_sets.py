@@ -67,6 +67,7 @@ class Sets(jobs.Case):
         for line in tool.stdout:
             if json.loads(line).get("state") == state:
                 return
+        raise AssertionError(f"the state '{state}' was not said: {tool.communicate()[1]}")
 
     @staticmethod
     def end_of(tool):
@@ -267,7 +268,7 @@ class Sets(jobs.Case):
         self.assertIn("says nothing of node node3", refused.stderr)
 
     def test_daemon_dies_while_it_encodes(self):
-        """It stands still before, and so the encoding cannot be over."""
+        """It stands still before; where the parity was quicker still, that is whole."""
         job = self.start_on_nodes(FAKE_MEGABYTES="16")
         reference = self.save_in_sets(job)
         first = self.levels("node0")
