@@ -77,8 +77,11 @@ class WorkPlace
         if (!made)
             return made.error();
         if (flock(made->fd(), LOCK_EX | LOCK_NB) != 0)
-            return Error(EBUSY, made->path() + ": another ompi-restart makes images there; wait "
-                                               "for its end");
+            return errno != EWOULDBLOCK
+                       ? Error::from_errno(made->path(), errno)
+                       : Error(EBUSY, made->path() +
+                                          ": another ompi-restart makes images there; wait "
+                                          "for its end");
         made->clear();
         return WorkPlace(all, std::move(*made));
     }
@@ -107,11 +110,11 @@ class WorkPlace
 class Healing
 {
   public:
-    Healing(const Snapshot &snapshot, const Trust &trust, Look look, const Directory &all)
-        : snapshot_(snapshot), trust_(trust), look_(look), all_(all)
+    Healing(const Snapshot &snapshot, const Trust &trust, Look look, const Directory &all,
+            std::vector<std::string> &said)
+        : snapshot_(snapshot), trust_(trust), look_(look), all_(all), said_(said)
     {}
     Result<void> run();
-    std::vector<std::string> take_said() { return std::move(said_); }
 
   private:
     struct Lack {
@@ -144,7 +147,7 @@ class Healing
     Look look_;
     const Directory &all_; // of the snapshot's images
     std::vector<Lack> lacking_;
-    std::vector<std::string> said_;
+    std::vector<std::string> &said_;
 };
 
 // Why the snapshot's directory has no good image of it.
@@ -342,21 +345,26 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
     return {};
 }
 
-// An image that its node still has is copied; the others of the node are made of its set.
+// An image that its node still has is copied; the others of the node are made of its set. The first
+// error ends nothing: what can be made is made.
 Result<void> Healing::make_lacking(const Directory &work)
 {
     std::map<std::string, std::vector<Lack>> of_lost;
+    Result<void> all;
+    const auto note = [&all](Result<void> done) {
+        if (all)
+            all = std::move(done);
+    };
     for (const Lack &lack : lacking_) {
         if (lack.has_image) {
-            if (Result<void> written = write_text(*lack.image); !written)
-                return written;
-            said_.push_back(fmt::format("what is said of the image of rank {} was written again: "
-                                        "{}",
-                                        lack.image->rank, lack.why));
+            note(write_text(*lack.image));
+            said_.push_back(lack.why + "; it is written again");
             continue;
         }
-        if (lack.image->local.empty())
-            return Error(ENODATA, lack.why + "; no node has a copy of it");
+        if (lack.image->local.empty()) {
+            note(Error(ENODATA, lack.why + "; no node has a copy of it"));
+            continue;
+        }
         const Result<std::string> copied = copy(*lack.image, work);
         if (copied)
             said_.push_back(fmt::format("the image of rank {} was copied from {}: {}",
@@ -365,11 +373,9 @@ Result<void> Healing::make_lacking(const Directory &work)
             of_lost[lack.image->node].push_back(
                 {lack.image, fmt::format("{}; {}", lack.why, copied.error().text())});
     }
-    for (const auto &[node, lacking] : of_lost) {
-        if (Result<void> made = rebuild_node(node, lacking, work); !made)
-            return made;
-    }
-    return {};
+    for (const auto &[node, lacking] : of_lost)
+        note(rebuild_node(node, lacking, work));
+    return all;
 }
 
 void Healing::look_at_sets()
@@ -438,16 +444,13 @@ Result<void> bring_image(const Directory &level, const SnapshotImage &image, con
 
 } // namespace
 
-Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
-                                      const Trust &trust, Look look)
+Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                  Look look, std::vector<std::string> &said)
 {
     const Result<Directory> all = enter_snapshot(store, snapshot, trust);
     if (!all)
         return all.error();
-    Healing healing(snapshot, trust, look, *all);
-    if (Result<void> done = healing.run(); !done)
-        return done.error();
-    return healing.take_said();
+    return Healing(snapshot, trust, look, *all, said).run();
 }
 
 Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
