@@ -281,13 +281,14 @@ Result<void> make_whole(const SnapshotStore &store, const Snapshot &snapshot,
     Result<void> whole = store.check(snapshot, trust);
     if (!options.heal && (whole || options.showme || snapshot.local_images() == 0))
         return whole;
-    const Result<std::vector<std::string>> healed =
-        cryo::coord::heal(store, snapshot, trust,
-                          options.heal ? cryo::coord::Look::contents : cryo::coord::Look::sizes);
-    if (!healed)
-        return healed.error();
-    for (const std::string &line : *healed)
+    std::vector<std::string> said;
+    Result<void> healed = cryo::coord::heal(
+        store, snapshot, trust,
+        options.heal ? cryo::coord::Look::contents : cryo::coord::Look::sizes, said);
+    for (const std::string &line : said)
         cryo::cli::say(command, line);
+    if (!healed)
+        return healed;
     return store.check(snapshot, trust);
 }
 

@@ -133,7 +133,7 @@ void Checkpoint::rank_left(uint32_t rank)
 void Checkpoint::member_gone(uint32_t member, const std::string &node, const std::string &lost)
 {
     if (stage_ == Stage::encoding) // also one whose ranks have ended
-        give_up(fmt::format("the daemon of node {} has ended", node), ECONNRESET);
+        redundant_.give_up(Error(ECONNRESET, fmt::format("the daemon of node {} has ended", node)));
     if (!lost.empty())
         give_up(lost, ECONNRESET);
     // Ranks may have ended whose frozen copies it was writing.
@@ -382,6 +382,8 @@ bool Checkpoint::look_at_members()
 
 void Checkpoint::give_up(std::string error, int code)
 {
+    if (stage_ == Stage::encoding && (code == ETIMEDOUT || code == ECONNRESET) && resumed_.empty())
+        resumed_ = error; // held ranks do not wait for ever for a daemon
     if (stage_ == Stage::over || stage_ == Stage::cancelling ||
         snapshot_.is_committing()) // it decides by itself
         return;

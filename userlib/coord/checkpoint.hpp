@@ -112,6 +112,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     Silence silence_;
     Standstill standstill_;
     RedundantLevel redundant_;
+    std::string resumed_;       // why held ranks may have gone on while it was encoding
     bool is_redundant_ = false; // that level is complete, and the metadata say so
     JobSnapshot snapshot_;
 };

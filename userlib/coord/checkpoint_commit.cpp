@@ -108,8 +108,9 @@ void Checkpoint::established()
     snapshot_.unlock(); // before any command is told of it
     const std::string wanted = request_.value("after", "none");
     // Ranks that have resumed meanwhile are past the saved state. They are not ended.
-    const std::optional<std::string> silent =
-        wanted != "none" ? silence_.why() : std::optional<std::string>();
+    std::optional<std::string> silent;
+    if (wanted != "none")
+        silent = resumed_.empty() ? silence_.why() : resumed_;
     const std::string after = silent ? "none" : wanted;
     around_.members.tell_all(
         Message(Type::finish, {{"after", after}, {"redundant", is_redundant_}}));

@@ -209,6 +209,7 @@ void Daemon::cancel(const Message &message)
     images_.cancel();
     tree_.cancelled();
     report_(Message(Type::idle, {{"checkpoint", message.fields.at("checkpoint")}}));
+    loop_.after(0, [this] { progress(); }); // as after `finish`
 }
 
 TreePlace::Events Daemon::tree_events()

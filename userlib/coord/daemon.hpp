@@ -40,10 +40,7 @@ class Daemon
     const Listening &tcp() const { return tcp_; }
     const std::string &name() const { return name_; }
     void command(const Message &message);
-    bool busy() const
-    {
-        return !ranks_.empty() || images_.has_orphans() || images_.set().is_coding();
-    }
+    bool busy() const { return !ranks_.empty() || images_.has_orphans() || images_.is_of_set(); }
     bool had_ranks() const { return ranks_.had_any(); }
 
     // For the coordinator, in the first daemon.

@@ -3,6 +3,7 @@
 
 #include "coord/image_copy.hpp"
 #include "coord/local_level.hpp"
+#include "coord/snapshot_removal.hpp"
 #include "redundancy/encode.hpp"
 
 #include <algorithm>
@@ -20,8 +21,6 @@ namespace cryo::coord {
 
 namespace {
 
-constexpr const char *work_name = ".healed";     // in the snapshot's directory, until all is done
-constexpr const char *brought_name = ".brought"; // the same: what nodes have brought there
 constexpr const char *way_out = "its owner can heal the snapshot (ompi-restart --heal)";
 
 std::string level_of(const Snapshot &snapshot, const std::string &node)
@@ -56,13 +55,14 @@ Result<Directory> make_or_enter(const Directory &where, const std::string &name)
 Result<Directory> enter_snapshot(const SnapshotStore &store, const Snapshot &snapshot,
                                  const Trust &trust)
 {
+    // Metadata decide what is replaced, by what, and from where.
+    if (Result<void> good = store.check_metadata(trust); !good)
+        return good.error();
     Result<Directory> all = store.directory().enter(std::to_string(snapshot.seq));
     if (!all)
         return all;
-    for (const Directory *one : {&store.directory(), &std::as_const(*all)}) {
-        if (Result<void> good = trust.check(one->fd(), one->path()); !good)
-            return good.error();
-    }
+    if (Result<void> good = trust.check(all->fd(), all->path()); !good)
+        return good.error();
     return all;
 }
 
@@ -73,12 +73,15 @@ class WorkPlace
   public:
     static Result<WorkPlace> make(const Directory &all)
     {
-        Result<Directory> made = make_or_enter(all, work_name);
+        Result<Directory> made = make_or_enter(all, healed_name);
         if (!made)
             return made.error();
         if (flock(made->fd(), LOCK_EX | LOCK_NB) != 0)
-            return Error(EBUSY, made->path() + ": another ompi-restart makes images there; wait "
-                                               "for its end");
+            return errno != EWOULDBLOCK
+                       ? Error::from_errno(made->path(), errno)
+                       : Error(EBUSY, made->path() +
+                                          ": another ompi-restart makes images there; wait "
+                                          "for its end");
         made->clear();
         return WorkPlace(all, std::move(*made));
     }
@@ -93,7 +96,7 @@ class WorkPlace
         if (all_ == nullptr)
             return;
         here_.clear();
-        static_cast<void>(all_->remove(work_name));
+        static_cast<void>(all_->remove(healed_name));
     }
     const Directory &here() const { return here_; }
 
@@ -107,25 +110,32 @@ class WorkPlace
 class Healing
 {
   public:
-    Healing(const Snapshot &snapshot, const Trust &trust, Look look, const Directory &all)
-        : snapshot_(snapshot), trust_(trust), look_(look), all_(all)
+    Healing(const Snapshot &snapshot, const Trust &trust, Look look, const Directory &all,
+            std::vector<std::string> &said)
+        : snapshot_(snapshot), trust_(trust), look_(look), all_(all), said_(said)
     {}
     Result<void> run();
-    std::vector<std::string> take_said() { return std::move(said_); }
 
   private:
     struct Lack {
         const SnapshotImage *image;
         std::string why;
+        bool has_image = false; // what it lacks is the text beside it
     };
 
-    std::optional<std::string> lacks(const SnapshotImage &image) const;
+    std::optional<std::string> lacks_image(const SnapshotImage &image) const;
+    std::optional<Lack> lacks(const SnapshotImage &image) const;
+    Result<void> write_text(const SnapshotImage &image) const;
     Result<void> make_lacking(const Directory &work);
     void remove_brought() const;
-    Result<void> copy(const SnapshotImage &image, const Directory &work) const;
+    Result<std::string> copy(const SnapshotImage &image, const Directory &work) const;
+    Result<void> copy_from(const Directory &level, const SnapshotImage &image,
+                           const Directory &work) const;
     Result<void> rebuild_node(const std::string &node, const std::vector<Lack> &lacking,
                               const Directory &work);
     Result<void> place(const SnapshotImage &image, const Directory &from) const;
+    Result<NearLevel> near_level(const std::string &node) const;
+    Result<NearLevel> brought_level(const std::string &node) const;
     Result<NearLevel> level_of_node(const std::string &node) const;
     const SnapshotSet *set_of(const std::string &node) const;
     std::vector<NearLevel> levels_of(const SnapshotSet &set, const std::string &but_for,
@@ -137,11 +147,11 @@ class Healing
     Look look_;
     const Directory &all_; // of the snapshot's images
     std::vector<Lack> lacking_;
-    std::vector<std::string> said_;
+    std::vector<std::string> &said_;
 };
 
 // Why the snapshot's directory has no good image of it.
-std::optional<std::string> Healing::lacks(const SnapshotImage &image) const
+std::optional<std::string> Healing::lacks_image(const SnapshotImage &image) const
 {
     const Result<Directory> rank = all_.enter(rank_directory(image.rank));
     if (!rank)
@@ -164,22 +174,55 @@ std::optional<std::string> Healing::lacks(const SnapshotImage &image) const
     return std::nullopt;
 }
 
-// Where it is seen here, or what the node has brought.
-Result<NearLevel> Healing::level_of_node(const std::string &node) const
+std::optional<Healing::Lack> Healing::lacks(const SnapshotImage &image) const
+{
+    if (std::optional<std::string> why = lacks_image(image))
+        return Lack{&image, std::move(*why)};
+    const Result<Directory> rank = all_.enter(rank_directory(image.rank));
+    const Result<std::optional<struct stat>> text =
+        rank ? rank->look(local_metadata_name) : rank.error();
+    if (!text)
+        return Lack{&image, text.error().text()};
+    if (text->has_value())
+        return std::nullopt;
+    return Lack{&image, Error::from_errno(rank->path(local_metadata_name), ENOENT).text(), true};
+}
+
+Result<void> Healing::write_text(const SnapshotImage &image) const
+{
+    const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
+    return rank ? write_local_metadata(*rank, image) : rank.error();
+}
+
+// Where it is seen here.
+Result<NearLevel> Healing::near_level(const std::string &node) const
 {
     const std::string path = level_of(snapshot_, node);
     if (path.empty())
         return Error(ENOENT, "no directory of it is known");
-    Result<NearLevel> level = hold_level(path, trust_);
-    if (level)
-        return level;
+    return hold_level_of(node, path, trust_);
+}
+
+Result<NearLevel> Healing::brought_level(const std::string &node) const
+{
     const Result<Directory> all = all_.enter(brought_name);
     if (!all)
-        return level;
+        return all.error();
     Result<Directory> brought = all->enter(brought_of(snapshot_, node));
-    if (!brought || !trust_.check(brought->fd(), brought->path()))
-        return level;
+    if (!brought)
+        return brought.error();
+    if (Result<void> good = trust_.check(brought->fd(), brought->path()); !good)
+        return good.error();
     return NearLevel{std::move(*brought), Fd()};
+}
+
+Result<NearLevel> Healing::level_of_node(const std::string &node) const
+{
+    Result<NearLevel> level = near_level(node);
+    if (level)
+        return level;
+    Result<NearLevel> brought = brought_level(node);
+    return brought ? std::move(brought) : std::move(level);
 }
 
 const SnapshotSet *Healing::set_of(const std::string &node) const
@@ -205,31 +248,47 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
     const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
     if (!rank)
         return rank.error();
+    // The image is the last, so that an end at any moment leaves a lack that is seen.
+    if (Result<void> written = write_local_metadata(*rank, image); !written)
+        return written;
     // A damaged one that is there is replaced.
     if (renameat(made->fd(), image.file.c_str(), rank->fd(), image.file.c_str()) != 0)
         return Error::from_errno(rank->path(image.file), errno);
-    if (Result<void> written = write_local_metadata(*rank, image); !written)
-        return written;
     return rank->sync();
 }
 
-Result<void> Healing::copy(const SnapshotImage &image, const Directory &work) const
+Result<void> Healing::copy_from(const Directory &level, const SnapshotImage &image,
+                                const Directory &work) const
 {
-    const Result<NearLevel> level = level_of_node(image.node);
-    if (!level)
-        return level.error();
-    const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
+    const Result<Directory> from = level.enter(rank_directory(image.rank));
     if (!from)
         return from.error();
-    const Result<Directory> to = work.make(rank_directory(image.rank));
+    const Result<Directory> to = make_or_enter(work, rank_directory(image.rank));
     if (!to)
         return to.error();
+    to->clear(); // of a copy that proved wrong
     const Result<ImageCopy> made = copy_image(*from, *to, image.file, {});
     if (!made)
         return made.error();
     if (made->bytes != image.bytes || made->checksum != image.checksum)
         return Error(EBADMSG, from->path(image.file) + ": is not what was saved (checksum)");
     return place(image, work);
+}
+
+// From its node's directory, or from what the node has brought; that is the result.
+Result<std::string> Healing::copy(const SnapshotImage &image, const Directory &work) const
+{
+    std::string trouble;
+    for (const auto where : {&Healing::near_level, &Healing::brought_level}) {
+        const Result<NearLevel> level = (this->*where)(image.node);
+        const Result<void> copied =
+            level ? copy_from(level->directory, image, work) : Result<void>(level.error());
+        if (copied)
+            return level->directory.path(rank_directory(image.rank));
+        if (trouble.empty() || copied.error().code() != ENOENT)
+            trouble += (trouble.empty() ? "" : "; ") + copied.error().text();
+    }
+    return Error(ENODATA, trouble);
 }
 
 std::vector<NearLevel> Healing::levels_of(const SnapshotSet &set, const std::string &but_for,
@@ -286,26 +345,37 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
     return {};
 }
 
-// An image that its node still has is copied; the others of the node are made of its set.
+// An image that its node still has is copied; the others of the node are made of its set. The first
+// error ends nothing: what can be made is made.
 Result<void> Healing::make_lacking(const Directory &work)
 {
     std::map<std::string, std::vector<Lack>> of_lost;
+    Result<void> all;
+    const auto note = [&all](Result<void> done) {
+        if (all)
+            all = std::move(done);
+    };
     for (const Lack &lack : lacking_) {
-        if (lack.image->local.empty())
-            return Error(ENODATA, lack.why + "; no node has a copy of it");
-        const Result<void> copied = copy(*lack.image, work);
+        if (lack.has_image) {
+            note(write_text(*lack.image));
+            said_.push_back(lack.why + "; it is written again");
+            continue;
+        }
+        if (lack.image->local.empty()) {
+            note(Error(ENODATA, lack.why + "; no node has a copy of it"));
+            continue;
+        }
+        const Result<std::string> copied = copy(*lack.image, work);
         if (copied)
             said_.push_back(fmt::format("the image of rank {} was copied from {}: {}",
-                                        lack.image->rank, lack.image->local, lack.why));
+                                        lack.image->rank, *copied, lack.why));
         else
             of_lost[lack.image->node].push_back(
                 {lack.image, fmt::format("{}; {}", lack.why, copied.error().text())});
     }
-    for (const auto &[node, lacking] : of_lost) {
-        if (Result<void> made = rebuild_node(node, lacking, work); !made)
-            return made;
-    }
-    return {};
+    for (const auto &[node, lacking] : of_lost)
+        note(rebuild_node(node, lacking, work));
+    return all;
 }
 
 void Healing::look_at_sets()
@@ -332,8 +402,8 @@ void Healing::look_at_sets()
 Result<void> Healing::run()
 {
     for (const SnapshotImage &image : snapshot_.images) {
-        if (std::optional<std::string> why = lacks(image))
-            lacking_.push_back({&image, std::move(*why)});
+        if (std::optional<Lack> lack = lacks(image))
+            lacking_.push_back(std::move(*lack));
     }
     if (!lacking_.empty()) {
         if (Result<void> own = check_own(all_.fd(), all_.path(), way_out); !own)
@@ -360,18 +430,27 @@ void Healing::remove_brought() const
     static_cast<void>(all_.remove(brought_name));
 }
 
+Result<void> bring_image(const Directory &level, const SnapshotImage &image, const Directory &here)
+{
+    const Result<Directory> from = level.enter(rank_directory(image.rank));
+    if (!from)
+        return from.error();
+    const Result<Directory> to = here.make(rank_directory(image.rank));
+    if (!to)
+        return to.error();
+    const Result<ImageCopy> made = copy_image(*from, *to, image.file, {});
+    return made ? Result<void>() : made.error();
+}
+
 } // namespace
 
-Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
-                                      const Trust &trust, Look look)
+Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                  Look look, std::vector<std::string> &said)
 {
     const Result<Directory> all = enter_snapshot(store, snapshot, trust);
     if (!all)
         return all.error();
-    Healing healing(snapshot, trust, look, *all);
-    if (Result<void> done = healing.run(); !done)
-        return done.error();
-    return healing.take_said();
+    return Healing(snapshot, trust, look, *all, said).run();
 }
 
 Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
@@ -383,11 +462,9 @@ Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const
     if (Result<void> own = check_own(all->fd(), all->path(), way_out); !own)
         return own.error();
     const std::string path = level_of(snapshot, node);
-    if (path.empty())
-        return Error(ENOENT, fmt::format("node {} has no images of snapshot {} in a directory of "
-                                         "its own (--local)",
-                                         node, snapshot.seq));
-    const Result<NearLevel> level = hold_level(path, trust);
+    if (path.empty()) // a node that had no ranks, where a launcher starts this on all
+        return 0;
+    const Result<NearLevel> level = hold_level_of(node, path, trust);
     if (!level)
         return level.error();
     const Result<Directory> top = make_or_enter(*all, brought_name);
@@ -397,25 +474,23 @@ Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const
     if (!here)
         return here.error();
     here->clear(); // an earlier one may be half a copy
+    // What one file lacks, others of the set may make good.
+    Result<void> all_there;
+    if (!snapshot.redundancy.empty()) {
+        const Result<ImageCopy> parity =
+            copy_image(level->directory, *here, redundancy::parity_name, {});
+        all_there = parity ? Result<void>() : parity.error();
+    }
     size_t count = 0;
     for (const SnapshotImage &image : snapshot.images) {
         if (image.node != node || image.local.empty())
             continue;
-        const Result<Directory> from = level->directory.enter(rank_directory(image.rank));
-        if (!from)
-            return from.error();
-        const Result<Directory> to = here->make(rank_directory(image.rank));
-        if (!to)
-            return to.error();
-        if (const Result<ImageCopy> made = copy_image(*from, *to, image.file, {}); !made)
-            return made.error();
-        count++;
+        const Result<void> made = bring_image(level->directory, image, *here);
+        count += made ? 1 : 0;
+        if (!made && all_there)
+            all_there = made;
     }
-    if (snapshot.redundancy.empty())
-        return count;
-    const Result<ImageCopy> parity =
-        copy_image(level->directory, *here, redundancy::parity_name, {});
-    return parity ? Result<size_t>(count) : parity.error();
+    return all_there ? Result<size_t>(count) : all_there.error();
 }
 
 } // namespace cryo::coord

@@ -3,8 +3,8 @@
 // Makes images again that a snapshot's directory lacks (docs/stores.md): of the copies that nodes
 // have in directories that are seen here, or, where a node is lost, of the others of its set.
 //
-//     Result<std::vector<std::string>> done = heal(store, snapshot, trust, Look::sizes);
-//     for (const std::string &line : *done) ...        // what was done, and what was found damaged
+//     std::vector<std::string> said;                   // what was done, and what was found damaged
+//     Result<void> done = heal(store, snapshot, trust, Look::sizes, said);
 #pragma once
 
 #include "base/result.hpp"
@@ -25,12 +25,13 @@ enum class Look : uint8_t {
 
 // An image gets its name when it is what the metadata say. The error names what is missing and
 // which nodes are lost; what could be made is there then. EACCES: the snapshot is another user's.
-Result<std::vector<std::string>> heal(const SnapshotStore &store, const Snapshot &snapshot,
-                                      const Trust &trust, Look look);
+Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
+                  Look look, std::vector<std::string> &said);
 
 // Copies what this node has in its own directory, images and parity, to the snapshot's: a healing
 // on another node, which does not see that directory, uses it, and removes it afterwards. The
-// number of images; ENOENT: the node has none.
+// number of images; 0: the node had no ranks. An error names the first file that could not be
+// copied; the others are there.
 Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
                      const std::string &node);
 

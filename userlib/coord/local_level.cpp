@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/local_level.hpp"
 
+#include "base/printable.hpp"
 #include "coord/image_copy.hpp"
 #include "coord/snapshot.hpp"
 #include "redundancy/description.hpp"
@@ -205,7 +206,8 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
     }
     unsigned own = 0;
     unsigned others = 0;
-    bool has_sets = false; // a later one of this job has parity
+    bool has_sets = false;  // a later one of this job has parity
+    bool have_sets = false; // a later one of the ended jobs has: a restarted job is another one
     std::vector<std::string> names;
     for (LevelThere &one : all) {
         if (!one.committed) {
@@ -215,8 +217,9 @@ std::vector<std::string> retired(std::vector<LevelThere> all, const std::string 
         }
         const bool is_own = one.job == job;
         const bool is_theirs = !is_own && running.contains(one.job);
-        const bool is_last_set = is_own && one.has_parity && !has_sets;
-        has_sets = has_sets || is_last_set;
+        bool &is_known = is_own ? has_sets : have_sets;
+        const bool is_last_set = !is_theirs && one.has_parity && !is_known;
+        is_known = is_known || is_last_set;
         const bool stays = one.in_use || is_theirs || is_last_set || (is_own ? own : others) < keep;
         if (stays && !is_theirs)
             (is_own ? own : others)++;
@@ -265,6 +268,30 @@ Result<NearLevel> hold_level(const std::string &path, const Trust &trust)
         return errno == EWOULDBLOCK ? Error(ENOENT, level->path() + ": is being removed")
                                     : Error::from_errno(level->path(label_name), errno);
     return NearLevel{std::move(*level), std::move(label)};
+}
+
+Result<NearLevel> hold_level_of(const std::string &node, const std::string &path,
+                                const Trust &trust)
+{
+    Result<NearLevel> level = hold_level(path, trust);
+    if (!level)
+        return level;
+    const Directory &directory = level->directory;
+    const Result<std::string> claim = directory.read(claim_name, most_label);
+    if (!claim && claim.error().code() == ENOENT) // without sets nothing is claimed
+        return level;
+    if (!claim)
+        return claim.error();
+    if (Result<void> good = check_trust(directory, claim_name, trust); !good)
+        return good.error();
+    // A second daemon of one name has a number behind it (Members::add), and says its name only.
+    if (*claim != node.substr(0, node.find('/')))
+        return Error(ENOENT,
+                     printable_message(fmt::format(
+                         "{}: is here that of node {}, not of {}, which can bring its own from "
+                         "where it runs (ompi-restart --bring)",
+                         path, *claim, node)));
+    return level;
 }
 
 Result<NearCopy> find_copy(const LocalCopy &copy, const Trust &trust)

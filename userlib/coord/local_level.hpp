@@ -70,7 +70,7 @@ struct LevelThere {
 
 // The names of those that go: uncommitted ones that no daemon uses; of `job` all but the last
 // `keep`, and the last one with parity; of other jobs, which have ended if no daemon uses any of
-// their levels, the same together.
+// their levels, the same together: a job that was brought back has a new name.
 std::vector<std::string> retired(std::vector<LevelThere> all, const std::string &job,
                                  unsigned keep);
 
@@ -88,6 +88,9 @@ struct NearLevel {
 
 // A level that is seen here, at BASE/cryo-UID/NAME. ENOENT: there is none.
 Result<NearLevel> hold_level(const std::string &path, const Trust &trust);
+// Where nodes may have theirs under one path (/dev/shm). ENOENT: it is another node's.
+Result<NearLevel> hold_level_of(const std::string &node, const std::string &path,
+                                const Trust &trust);
 
 struct NearCopy {
     std::string path;

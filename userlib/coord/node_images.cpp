@@ -94,6 +94,7 @@ void NodeImages::prepare(const Message &message)
         answer.fields["error"] = printable_message(begun.error().text());
     } else {
         task.directory = std::move(*seen);
+        task.in_set = local.is_object() && local.value("alone", false);
         task_ = std::move(task);
     }
     report_(answer);

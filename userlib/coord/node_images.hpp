@@ -43,6 +43,8 @@ class NodeImages
     bool part_from(NodeRank &rank);
     void report_failure(uint32_t rank, const std::string &why, int code);
     bool has_orphans() const { return !orphans_.empty(); }
+    // Until the end of the checkpoint: other nodes still need what is here, or will.
+    bool is_of_set() const { return task_ && task_->in_set && !task_->near.empty(); }
 
   private:
     struct Task { // the checkpoint that the coordinator has prepared
@@ -50,6 +52,7 @@ class NodeImages
         std::string directory;
         ImageOptions options;
         bool hold = false;                            // ranks stay where they are until `finish`
+        bool in_set = false;                          // parity is made of the images
         std::map<uint32_t, redundancy::SetFile> near; // images in this node's own directory
     };
 

@@ -4,6 +4,7 @@
 #include "base/printable.hpp"
 #include "redundancy/description.hpp"
 
+#include <cerrno>
 #include <fmt/format.h>
 #include <utility>
 
@@ -35,8 +36,13 @@ Result<void> NodeLevel::begin(const json &wanted)
             why = level.error().text();
     }
     if (now.level && wanted.value("alone", false)) {
-        if (Result<void> alone = now.level->claim(node_); !alone)
+        Result<void> alone = now.level->claim(node_);
+        if (!alone && alone.error().code() == EEXIST)
             return alone;
+        if (!alone) {
+            why = alone.error().text();
+            now.level.reset();
+        }
     }
     if (!why.empty())
         now.trouble = printable_message(

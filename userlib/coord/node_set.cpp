@@ -61,6 +61,12 @@ std::string_view text_of(const void *bytes, size_t size)
     return {static_cast<const char *>(bytes), size};
 }
 
+// A member that cannot be reached would hold this daemon up each time.
+bool is_out_of_reach(int code)
+{
+    return code == ETIMEDOUT || code == EHOSTUNREACH || code == ENETUNREACH;
+}
+
 } // namespace
 
 NodeSet::NodeSet(Loop &loop, Report report) : loop_(loop), report_(std::move(report)) {}
@@ -107,8 +113,7 @@ Result<void> NodeSet::start(const Message &message, const Directory &level,
     if (Result<void> linked = make_links(message.fields.at("members")); !linked)
         return linked;
     watch();
-    for (uint32_t other = 0; other < now_->set.member; other++)
-        connect(other);
+    connect_from(0);
     return {};
 }
 
@@ -146,10 +151,29 @@ void NodeSet::end()
 
 // --------------------------------------------------------------------------------- connections
 
+// To one member a turn: ranks, and the coordinator, hear of this daemon in between.
+void NodeSet::connect_from(uint32_t other)
+{
+    if (other >= now_->set.member)
+        return;
+    loop_.after(0, [this, other, serial = serial_] {
+        if (serial != serial_ || !is_coding())
+            return;
+        connect(other);
+        if (is_coding())
+            connect_from(other + 1);
+    });
+}
+
 void NodeSet::connect(uint32_t other)
 {
     Link &link = now_->links[other];
     Result<Fd> fd = connect_tcp(link.addresses, link.port);
+    if (!fd && is_out_of_reach(fd.error().code())) {
+        over(fd.error().within(
+            fmt::format("node {} cannot be reached", now_->set.members[other].node)));
+        return;
+    }
     if (!fd) {
         try_again(other, fd.error().text());
         return;

@@ -36,7 +36,8 @@ class NodeSet : private redundancy::Exchange::Post
     NodeSet(Loop &loop, Report report);
     ~NodeSet() override;
 
-    // The end of it is reported: *encoded*. `own` are the images that this node has in the directory.
+    // The end of it is reported: *encoded*. `own` are the images that this node has in the
+    // directory.
     void begin(const Message &message, const Directory &level,
                const std::vector<redundancy::SetFile> &own);
     void end();
@@ -76,6 +77,7 @@ class NodeSet : private redundancy::Exchange::Post
     Result<void> start(const Message &message, const Directory &level,
                        const std::vector<redundancy::SetFile> &own);
     Result<void> make_links(const nlohmann::json &members);
+    void connect_from(uint32_t other);
     void connect(uint32_t other);
     void try_again(uint32_t other, const std::string &trouble);
     std::optional<uint32_t> member_of(const std::string &identity) const;

@@ -20,6 +20,8 @@ namespace {
 // to be there for a node's images to come back.
 constexpr uint32_t usual_set = 8;
 constexpr uint32_t members_for_a_loss = 4;
+// All connect to the first one at once, and a daemon has room for as many strangers.
+constexpr uint32_t largest_set = 16;
 
 // Of each node, or an error that names one of which nothing is said.
 Result<std::vector<std::string>> racks_for(const std::vector<std::string> &nodes,
@@ -70,12 +72,20 @@ Result<void> RedundantLevel::plan(const json &request, const std::map<uint32_t, 
     const Result<std::vector<std::string>> racks = racks_for(names, request);
     if (!racks)
         return racks.error();
-    const uint32_t most = std::max(usual_set, members_for_a_loss * scheme->losses);
+    const uint32_t most = std::clamp(members_for_a_loss * scheme->losses, usual_set, largest_set);
     Result<redundancy::Sets> sets = redundancy::choose_sets(*racks, most, *scheme);
     if (!sets)
         return sets.error().within(fmt::format("--redundancy {}, with ranks on {}",
                                                request.at("redundancy").get<std::string>(),
                                                fmt::join(names, ", ")));
+    for (const std::vector<uint32_t> &set : sets->members) {
+        if (set.size() > largest_set + 1)
+            return Error(EINVAL, fmt::format("--redundancy {}: with ranks on {} nodes, a set would "
+                                             "have {}, and all of more than {} do not get a "
+                                             "connection at once; choose a smaller one",
+                                             request.at("redundancy").get<std::string>(),
+                                             names.size(), set.size(), largest_set + 1));
+    }
     scheme_ = *scheme;
     plan_ = std::move(*sets);
     nodes_.assign(members.begin(), members.end());

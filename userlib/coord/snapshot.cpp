@@ -154,9 +154,14 @@ Result<void> check_trust(const Directory &directory, const std::string &file, co
     return trust.check(fd.get(), directory.path(file));
 }
 
+Result<void> SnapshotStore::check_metadata(const Trust &trust) const
+{
+    return check_trust(directory_, metadata_name, trust);
+}
+
 Result<void> SnapshotStore::check(const Snapshot &snapshot, const Trust &trust) const
 {
-    if (Result<void> good = check_trust(directory_, metadata_name, trust); !good)
+    if (Result<void> good = check_metadata(trust); !good)
         return good;
     const Result<Directory> all = directory_.enter(std::to_string(snapshot.seq));
     if (!all)

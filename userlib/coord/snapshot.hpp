@@ -108,6 +108,8 @@ class SnapshotStore
     const std::map<int, Snapshot> &snapshots() const { return snapshots_; }
     const Snapshot *latest() const; // null: none is finished
     const Snapshot *find(int seq) const;
+    // Whether what was read is of somebody whom `trust` has.
+    Result<void> check_metadata(const Trust &trust) const;
     // The error names an image that is missing, or whose file is not trusted.
     Result<void> check(const Snapshot &snapshot, const Trust &trust) const;
     std::string image_path(const Snapshot &snapshot, const SnapshotImage &image) const;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/snapshot_removal.hpp"
 
+#include "base/trust.hpp"
 #include "coord/snapshot.hpp"
 #include "coord/snapshot_text.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
 #include <functional>
+#include <string_view>
+#include <sys/file.h>
 
 namespace cryo::coord {
 
@@ -47,7 +50,48 @@ bool is_of_a_snapshot(std::string_view name)
     return name == mark_name || name == token_name || name == fmt::format(".{}.tmp", token_name);
 }
 
-// Called for every file of a snapshot.
+// Where images are made again, or brought (coord/heal.hpp).
+bool is_work(std::string_view name)
+{
+    return name == healed_name || name == brought_name;
+}
+
+bool is_of_work(std::string_view name)
+{
+    constexpr std::string_view before = "node.";
+    return is_rank_directory(name) ||
+           (name.starts_with(before) && seq_of(name.substr(before.size())) >= 0);
+}
+
+// EBUSY: a healing is under way, and would put images into what is being removed.
+Result<void> check_work(const Directory &snapshot, const std::string &name)
+{
+    const Result<Directory> work = snapshot.enter(name);
+    if (!work)
+        return work.error().code() == ENOTDIR ? foreign(snapshot.path(name)) : work.error();
+    if (Result<void> own = check_own(work->fd(), work->path(), "its owner can remove it"); !own)
+        return own;
+    if (flock(work->fd(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return Error(EBUSY, work->path() + ": an ompi-restart makes images there; the snapshot "
+                                           "stays until a checkpoint after the end of that");
+    const Result<std::vector<std::string>> names = work->names();
+    if (!names)
+        return names.error();
+    for (const std::string &one : *names) {
+        if (!is_of_work(one))
+            return foreign(work->path(one));
+    }
+    return {};
+}
+
+Result<void> remove_work(const Directory &snapshot, const std::string &name)
+{
+    if (const Result<Directory> work = snapshot.enter(name); work)
+        work->clear();
+    return snapshot.remove(name);
+}
+
+// Called for every file of a snapshot, and for directories of work.
 using Take = std::function<Result<void>(const Directory &, const std::string &)>;
 
 Result<void> each_file(const Directory &snapshot, const Take &take)
@@ -77,6 +121,8 @@ Result<void> each_file(const Directory &snapshot, const Take &take)
 Result<void> check_contents(const Directory &snapshot)
 {
     return each_file(snapshot, [&](const Directory &in, const std::string &name) -> Result<void> {
+        if (in.fd() == snapshot.fd() && is_work(name))
+            return check_work(snapshot, name);
         const bool ours = in.fd() == snapshot.fd() ? is_of_a_snapshot(name) : is_of_a_rank(name);
         const Result<std::optional<struct stat>> status = in.look(name);
         if (!status)
@@ -103,7 +149,9 @@ Result<void> remove_contents(const Directory &snapshot)
 {
     if (Result<void> ours = check_contents(snapshot); !ours)
         return ours;
-    const Take remove = [](const Directory &in, const std::string &name) {
+    const Take remove = [&](const Directory &in, const std::string &name) {
+        if (in.fd() == snapshot.fd() && is_work(name))
+            return remove_work(snapshot, name);
         return name == mark_name ? Result<void>() : in.remove(name);
     };
     if (Result<void> gone = each_file(snapshot, remove); !gone)

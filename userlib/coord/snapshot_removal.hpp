@@ -15,6 +15,10 @@
 namespace cryo::coord {
 
 inline constexpr const char *token_name = "token";
+// Directories in a snapshot's, which go with it (coord/heal.hpp): where images are made again, and
+// what nodes have brought for that.
+inline constexpr const char *healed_name = ".healed";
+inline constexpr const char *brought_name = ".brought";
 
 std::string unfinished_name(int seq); // name of its directory until it is finished
 // The number that unfinished_name() got; −1: not such a name.

@@ -276,7 +276,14 @@ Result<void> SnapshotWriter::add_sets(const std::string &redundancy, std::vector
         return Error(ENOENT, fmt::format("{}: has no snapshot {}", path(), about_.seq));
     at->second.redundancy = redundancy;
     at->second.sets = std::move(sets);
-    return store_.save();
+    Result<void> done = store_.save();
+    if (done)
+        return done;
+    // Nodes remove their parity now, and the metadata may be on the disk anyway.
+    at->second.redundancy.clear();
+    at->second.sets.clear();
+    static_cast<void>(store_.save());
+    return done;
 }
 
 Result<void> SnapshotWriter::keep(unsigned count)

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -66,6 +67,7 @@ class Sets(jobs.Case):
         for line in tool.stdout:
             if json.loads(line).get("state") == state:
                 return
+        raise AssertionError(f"the state '{state}' was not said: {tool.communicate()[1]}")
 
     @staticmethod
     def end_of(tool):
@@ -128,8 +130,15 @@ class Sets(jobs.Case):
         reference = self.save_in_sets(job)
         job.kill()
         images = self.info(reference)["images"]
-        self.tool("ompi-restart", "--bring", reference, code=errno.ENOENT, CRYO_NODE="node7")
-        for node in ("node0", "node2"):
+        none = self.tool("ompi-restart", "--bring", reference, CRYO_NODE="node7").stdout
+        self.assertEqual(none, "0 images of node node7\n")
+        # An image that a node has lost: the others, and the parity, make it good.
+        Path(images[0]["local"], Path(images[0]["file"]).name).unlink()
+        self.tool("ompi-restart", "--bring", reference, CRYO_NODE="node0", code=errno.ENOENT)
+        brought = Path(images[0]["file"]).parents[1] / ".brought" / "node.0"
+        self.assertEqual({file.name for file in brought.rglob("*") if file.is_file()},
+                         {"parity", Path(images[3]["file"]).name})
+        for node in ("node1", "node2"):
             said = self.tool("ompi-restart", "--bring", reference, CRYO_NODE=node).stdout
             self.assertIn(f"of node {node}", said)
         shutil.rmtree(self.near)
@@ -137,6 +146,70 @@ class Sets(jobs.Case):
             Path(image["file"]).unlink()
         self.check_whole(reference, self.NODES + 1, 5000)
         self.assertFalse(list(Path(self.store).glob("*/*/.brought")))
+
+    def test_a_healing_that_was_killed_is_done_again(self):
+        """What it leaves: an image without what is said of it, and a directory of work."""
+        job = self.start_on_nodes(steps=5000)
+        reference = self.save_in_sets(job)
+        job.kill()
+        images = [Path(image["file"]) for image in self.info(reference)["images"]]
+        texts = [(image.parent / "snapshot_meta.data").read_bytes() for image in images]
+        for image in images[:2]:
+            (image.parent / "snapshot_meta.data").unlink()
+        images[1].unlink()
+        left = images[0].parents[1] / ".healed" / "node.1" / images[1].parent.name
+        left.mkdir(parents=True)
+        (left / images[1].name).write_bytes(b"half an image")
+        self.tool("ompi-restart", "--heal", reference)
+        self.assertEqual(texts, [(image.parent / "snapshot_meta.data").read_bytes()
+                                 for image in images])
+        self.assertFalse((images[0].parents[1] / ".healed").exists())
+        (images[0].parent / "snapshot_meta.data").unlink() # a restart writes it as well
+        self.check_whole(reference, self.NODES + 1, 5000)
+
+    def test_metadata_that_others_may_write_heal_nothing(self):
+        job = self.start_on_nodes()
+        reference = self.save_in_sets(job)
+        job.kill()
+        lost = Path(self.info(reference)["images"][1]["file"])
+        lost.unlink()
+        metadata = lost.parents[2] / "global_snapshot_meta.data"
+        metadata.chmod(0o666)
+        for options in (("--heal",), ("--mpirun", jobs.MPIRUN)):
+            refused = self.tool("ompi-restart", *options, reference, code=errno.EACCES)
+            self.assertIn(str(metadata), refused.stderr)
+        self.tool("ompi-restart", "--bring", reference, code=errno.EACCES, CRYO_NODE="node0")
+        self.assertFalse(lost.exists())
+        self.assertFalse(list(lost.parents[1].glob(".[bh]*")))
+        metadata.chmod(0o600)
+        self.tool("ompi-restart", "--heal", reference)
+        self.assertTrue(lost.exists())
+
+    def test_one_path_is_another_directory_on_each_node(self):
+        """As /dev/shm: what is seen under it where the restart runs is of one node only."""
+        here = self.near / "here"
+        for options, brings in ((("--redundancy", "xor"), ("node0",)), ((), ("node0", "node1"))):
+            with self.subTest(options=options):
+                job = self.start_on_nodes(steps=5000)
+                reference, _ = self.save(job, "--local", self.near / "%N", *options)
+                job.kill()
+                images = [Path(image["file"]) for image in self.info(reference)["images"]]
+                metadata = images[0].parents[2] / "global_snapshot_meta.data"
+                metadata.write_text(re.sub(f"{self.near}/node[0-9]+/", f"{here}/",
+                                           metadata.read_text()))
+                for node in brings:
+                    here.symlink_to(node)
+                    self.tool("ompi-restart", "--bring", reference, CRYO_NODE=node)
+                    here.unlink()
+                here.symlink_to("node2")
+                if options:
+                    refused = self.tool("ompi-restart", "--bring", reference, CRYO_NODE="node1",
+                                        code=errno.ENOENT)
+                    self.assertIn("is here that of node node2, not of node1", refused.stderr)
+                for image in images:
+                    image.unlink()
+                self.check_whole(reference, self.NODES + 1, 5000)
+                here.unlink()
 
     def test_rot_is_named_and_healed(self):
         job = self.start_on_nodes(steps=5000)
@@ -195,7 +268,7 @@ class Sets(jobs.Case):
         self.assertIn("says nothing of node node3", refused.stderr)
 
     def test_daemon_dies_while_it_encodes(self):
-        """It stands still before, and so the encoding cannot be over."""
+        """It stands still before; where the parity was quicker still, that is whole."""
         job = self.start_on_nodes(FAKE_MEGABYTES="16")
         reference = self.save_in_sets(job)
         first = self.levels("node0")
@@ -214,6 +287,31 @@ class Sets(jobs.Case):
         whole = json.loads(self.tool("ompi-restart", "--info", "--json", reference).stdout)[0]
         self.assertEqual(whole["redundancy"], "xor")
         self.assertTrue(set(first) <= set(self.levels("node0")) or "redundancy" in end)
+
+    def test_job_ends_while_it_encodes(self):
+        """One set is over, and the other one cannot be: a daemon of it stands still until then."""
+        racks = Path(self.scratch, "racks.toml")
+        racks.write_text('[racks]\nnorth = ["node0", "node1"]\nsouth = ["node2", "node3"]\n')
+        job = self.start_on_nodes(4, FAKE_MEGABYTES="16", CRYO_DEADLINE=str(jobs.PATIENCE))
+        tool = self.tool_running("--local", self.near / "%N", "--redundancy", "xor", "--racks",
+                                 racks, job.pid)
+        daemon = next(pid for pid in job.status()["daemons"]
+                      if b"--node" in Path(f"/proc/{pid}/cmdline").read_bytes())
+        self.until_state(tool, "finished locally")
+        os.kill(daemon, signal.SIGSTOP)
+        self.addCleanup(lambda: jobs.is_alive(daemon) and os.kill(daemon, signal.SIGCONT))
+        parity = f"node*/cryo-{os.geteuid()}/*/parity"
+        jobs.wait_for(lambda: len(list(self.near.glob(parity))) >= 2, "one set's parity")
+        os.kill(job.pid, signal.SIGTERM)
+        job.end(143)
+        jobs.wait_for(lambda: not job.status()["ranks"], "the end of the ranks")
+        os.kill(daemon, signal.SIGCONT)
+        self.assertEqual(self.end_of(tool).get("redundancy"), "xor")
+        for file in ("parity", "committed"):
+            names = f"node*/cryo-{os.geteuid()}/*/{file}"
+            jobs.wait_for(lambda names=names: len(list(self.near.glob(names))) == 4,
+                          f"the file {file} of each node")
+        jobs.wait_for(lambda: not job.status()["daemons"], "the end of the daemons")
 
     def test_daemon_that_stands_still_is_named(self):
         job = self.start_on_nodes(CRYO_DEADLINE="2", FAKE_MEGABYTES="16")

@@ -101,6 +101,9 @@ TEST(LocalLevels, StayIfTheyAreTheLastWithParity)
     EXPECT_EQ(retired({level("a", 1, true), level("b", 2, true)}, "1-a", 1), one);
     EXPECT_EQ(retired({level("a", 1, false), level("b", 2, true), level("c", 3, true)}, "1-a", 2),
               one);
+    // A restarted job is another one, and may have no parity yet.
+    EXPECT_EQ(retired({level("a", 1, true), level("b", 2, true), level("c", 3, false)}, "2-b", 1),
+              one);
 }
 
 TEST(LocalLevels, AreClaimedByOneNode)
@@ -112,6 +115,14 @@ TEST(LocalLevels, AreClaimedByOneNode)
     ASSERT_FALSE(other);
     EXPECT_EQ(other.error().code(), EEXIST);
     EXPECT_NE(other.error().text().find("node n1"), std::string::npos);
+    const std::string path = level.directory().path();
+    EXPECT_TRUE(hold_level_of("n1", path, Trust()));
+    EXPECT_TRUE(hold_level_of("n1/2", path, Trust()));
+    const Result<NearLevel> held = hold_level_of("n2", path, Trust());
+    ASSERT_FALSE(held);
+    EXPECT_EQ(held.error().code(), ENOENT);
+    EXPECT_NE(held.error().text().find("of node n1, not of n2"), std::string::npos);
+    EXPECT_TRUE(hold_level_of("n2", begin(store, "shared", "1-a").directory().path(), Trust()));
     EXPECT_EQ(base_of_node("/s/%N/x%N", "n1"), "/s/n1/xn1");
     EXPECT_EQ(base_of_node("/s", "n1"), "/s");
 }

@@ -4,6 +4,8 @@
 #include "store.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -175,6 +177,47 @@ TEST(Snapshots, AForeignFileInASnapshotStays)
     for (const std::string &file : store.everything())
         notes += file.ends_with("/notes") ? 1 : 0;
     EXPECT_EQ(notes, 2U);
+}
+
+// A healing that was killed, or was not needed, has left these.
+TEST(Snapshots, WorkOnASnapshotGoesWithIt)
+{
+    const Store store;
+    const std::string top(reference);
+    for (int i = 0; i < 3; i++)
+        ASSERT_TRUE(store.save());
+    store.write(top + "/0/.brought/node.0/opal_snapshot_0.ckpt/cryo_context.500", "image");
+    store.write(top + "/0/.brought/node.0/parity", "parity");
+    store.write(top + "/0/.healed/opal_snapshot_1.ckpt/.cryo_context.501.tmp", "half");
+    store.write(top + "/1/.healed/notes", "mine");
+    const Result<void> saved = store.save(2);
+    ASSERT_FALSE(saved);
+    EXPECT_NE(saved.error().text().find("/1/.healed/notes: was not made by Cryo"),
+              std::string::npos)
+        << saved.error().text();
+    EXPECT_FALSE(fs::exists(store.top() / "0"));
+    EXPECT_FALSE(fs::exists(store.top() / ".0.tmp"));
+    EXPECT_EQ(store.read(top + "/1/.healed/notes"), "mine");
+    EXPECT_EQ(store.finished(), (Seqs{2, 3}));
+}
+
+TEST(Snapshots, AHealingUnderWayKeepsIt)
+{
+    const Store store;
+    const std::string top(reference);
+    ASSERT_TRUE(store.save());
+    fs::create_directory(store.top() / "0" / ".healed");
+    fs::permissions(store.top() / "0" / ".healed", fs::perms::owner_all);
+    {
+        const Fd held(open((store.top() / "0" / ".healed").c_str(), O_RDONLY | O_CLOEXEC));
+        ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
+        const Result<void> saved = store.save(1);
+        ASSERT_FALSE(saved);
+        EXPECT_EQ(saved.error().code(), EBUSY);
+        EXPECT_TRUE(fs::exists(store.top() / "0" / "opal_snapshot_0.ckpt"));
+    }
+    ASSERT_TRUE(store.save());
+    EXPECT_FALSE(fs::exists(store.top() / "0"));
 }
 
 // A different mark: the directory was copied there, or made by hand.
