@@ -7,7 +7,6 @@
 import os
 import signal
 import textwrap
-import time
 
 import case
 

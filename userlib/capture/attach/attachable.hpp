@@ -9,7 +9,7 @@ namespace cryo::capture {
 
 // An error names what is in the way, and the way out.
 Result<void> check_attachable(const Proc &proc);
-// The same for a process that the caller traces, which nobody else does then.
+// As above, for a process that the caller traces, which nobody else does then.
 Result<void> check_attachable_by_tracer(const Proc &proc);
 
 } // namespace cryo::capture
