@@ -16,14 +16,21 @@ namespace cryo::recover {
 
 namespace {
 
-// A keeper is not the program's, but in a session of its own, and ends when the program has ended.
-bool is_keeper(pid_t pid)
+bool executes(pid_t pid, const std::string &file)
 {
     struct stat its = {};
-    struct stat keeper = {};
-    return stat(cli::library("cryo/keeper").c_str(), &keeper) == 0 &&
-           stat(capture::Proc(pid).path("exe").c_str(), &its) == 0 && its.st_dev == keeper.st_dev &&
-           its.st_ino == keeper.st_ino;
+    struct stat wanted = {};
+    return stat(file.c_str(), &wanted) == 0 &&
+           stat(capture::Proc(pid).path("exe").c_str(), &its) == 0 && its.st_dev == wanted.st_dev &&
+           its.st_ino == wanted.st_ino;
+}
+
+// A keeper is not the program's, but in a session of its own, and ends when the program has ended.
+// So does the command by which it was about to make an image, and which may outlive it.
+bool is_keeper(pid_t pid)
+{
+    return executes(pid, cli::library("cryo/keeper")) ||
+           executes(pid, cli::command("cr_checkpoint"));
 }
 
 } // namespace

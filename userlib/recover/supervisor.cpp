@@ -10,6 +10,7 @@
 #include "keeper/series.hpp"
 #include "look/former_holders.hpp"
 #include "look/members.hpp"
+#include "look/proc.hpp"
 #include "parent/forward.hpp"
 #include "protocol/agent.hpp"
 
@@ -402,8 +403,12 @@ void Supervisor::tell_rest()
 {
     reap();
     Result<std::set<pid_t>> rest = leftovers_.all();
+    const auto ends = [](pid_t pid) {
+        const Result<std::string> program = capture::Proc(pid).link("exe");
+        return (!program && program.error().code() == ENOENT) || restore::is_passing(pid);
+    };
     if (rest)
-        std::erase_if(*rest, restore::is_passing);
+        std::erase_if(*rest, ends);
     if (!rest || rest->empty())
         return;
     const bool one = rest->size() == 1;
