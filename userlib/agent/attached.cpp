@@ -53,7 +53,7 @@ void relocate()
         if (one->d_tag == DT_RELASZ)
             size = one->d_un.d_val;
     }
-    for (uint64_t i = 0; i < size / sizeof(Elf64_Rela); i++)
+    for (uint64_t i = 0; table != nullptr && i < size / sizeof(Elf64_Rela); i++)
         *reinterpret_cast<uint64_t *>(base + table[i].r_offset) =
             base + static_cast<uint64_t>(table[i].r_addend);
 }

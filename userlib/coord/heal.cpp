@@ -323,6 +323,7 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
     std::vector<std::string> missing;
     const std::vector<NearLevel> levels = levels_of(*set, node, missing);
     std::vector<const Directory *> there;
+    there.reserve(levels.size());
     for (const NearLevel &level : levels)
         there.push_back(&level.directory);
     const Result<Directory> fresh = work.make(fmt::format("node.{}", lacking.front().image->rank));
@@ -387,6 +388,7 @@ void Healing::look_at_sets()
         for (const std::string &one : missing)
             said_.push_back(fmt::format("{} lacks {}", name, one));
         std::vector<const Directory *> there;
+        there.reserve(levels.size());
         for (const NearLevel &level : levels)
             there.push_back(&level.directory);
         if (there.empty())

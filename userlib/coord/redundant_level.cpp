@@ -67,6 +67,7 @@ Result<void> RedundantLevel::plan(const json &request, const std::map<uint32_t, 
     for (const auto &[rank, place] : ranks)
         members.insert(place.member);
     std::vector<std::string> names;
+    names.reserve(members.size());
     for (const uint32_t member : members)
         names.push_back(members_.name(member));
     const Result<std::vector<std::string>> racks = racks_for(names, request);

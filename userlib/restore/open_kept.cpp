@@ -51,7 +51,7 @@ Result<void> check_held(const image::Socket &saved, const image::KeptConnection 
     if (!may_repair())
         return refusal(saved, Error(EPERM, "it takes the capability CAP_NET_ADMIN in the network "
                                            "namespace, as root has it"));
-    const Result<void> held =
+    Result<void> held =
         resources::are_held(kept.held, {TcpAddress(saved.local), TcpAddress(saved.peer)});
     if (held)
         return held;

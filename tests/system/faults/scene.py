@@ -157,7 +157,7 @@ class Scene:
         """A restart: it has failed, or what it brought back goes on."""
         try:
             wait_until("the restart to succeed or to fail",
-                       lambda: process.poll() is not None or succeeded(), DEADLINE)
+                       lambda: process.poll() is not None or succeeded(), patience=DEADLINE)
         except Fault as late:
             raise Fault(f"{late}:\n{processes.describe(os.getpid())}") from None
         return process.returncode

@@ -219,7 +219,7 @@ Result<int> enter_anyhow(const Target &target, const AgentLibrary &library, uint
 {
     constexpr int tries = 10;
     for (int i = 0; i < tries; i++) {
-        const Result<int> signal = choose_signal(Proc(target.pid));
+        Result<int> signal = choose_signal(Proc(target.pid));
         if (!signal)
             return signal;
         const Result<bool> entered = enter(target, library, *signal, deadline_ns);

@@ -134,7 +134,7 @@ Result<void> unblock(const Proc &proc, int signal, const std::function<bool()> &
                      uint64_t deadline_ns)
 {
     for (const int tid : blocking_for_good(proc, signal)) {
-        const Result<void> done = unblock_in(proc, tid, signal, hears, deadline_ns);
+        Result<void> done = unblock_in(proc, tid, signal, hears, deadline_ns);
         if (!done && done.error().code() != ESRCH) // it has ended
             return done;
     }
