@@ -165,7 +165,8 @@ class Daemon(Scene):
 
     def watch(self, process):
         wait_until("the ranks to start, or the job to end",
-                   lambda: process.poll() is not None or self.have_started(), scene.DEADLINE)
+                   lambda: process.poll() is not None or self.have_started(),
+                   patience=scene.DEADLINE)
         launcher = [pid for pid in scene.processes.children(process.pid)
                     if not scene.is_supervisor(pid)]
         if launcher:
