@@ -121,7 +121,9 @@ class Slurm:
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="cryo-sl-", dir="/tmp") as place, Slurm(place):
+    # Root's squeue reads only settings that no other user can have put there.
+    top = "/run" if os.geteuid() == 0 else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="cryo-sl-", dir=top) as place, Slurm(place):
         return subprocess.run(sys.argv[1:], check=False).returncode
 
 
