@@ -24,7 +24,8 @@ class TcpAddress
     explicit TcpAddress(image::Bytes bytes)
         : size_(static_cast<socklen_t>(std::min(bytes.size(), sizeof(storage_))))
     {
-        memcpy(&storage_, bytes.data(), size_);
+        if (size_ > 0) // of no bytes the address may be null
+            memcpy(&storage_, bytes.data(), size_);
     }
     static TcpAddress of_peer(int fd)
     {
