@@ -12,11 +12,12 @@ import sys
 import tempfile
 import termios
 import threading
-import time
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+from waiting import PATIENCE, wait_until  # noqa: E402  pylint: disable=wrong-import-position
+
 BIN = os.path.abspath(sys.argv.pop(1))
-PATIENCE = 60
 # Numbers, each once, whatever happens in between, until a file is there.
 COUNT = """
 import os, sys, time
@@ -33,15 +34,6 @@ sys.exit({status})
 
 def tool(name):
     return os.path.join(BIN, name)
-
-
-def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}")
-        time.sleep(0.005)
-    return value
 
 
 def exists(pid):
