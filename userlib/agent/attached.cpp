@@ -9,6 +9,7 @@
 #include "protocol/attached.hpp"
 
 #include "agent/callbacks.hpp"
+#include "agent/forked.hpp"
 #include "agent/inherited.hpp"
 #include "sys/raw.hpp"
 
@@ -76,18 +77,12 @@ void forget_former_time()
 {
     if (state.signal == 0)
         return;
+    if (state.pid != sys::call(SYS_getpid)) {
+        forget_parent();
+        return;
+    }
     close_inherited();
     forget_control();
-    if (state.pid == sys::call(SYS_getpid))
-        return;
-    forget_round();
-    forget_callback_lock();
-    forget_watch_lock();
-    forget_watched();
-    forget_tracker(true);
-    state.active.store(0);
-    state.deaf.store(0);
-    state.knocking.store(0);
 }
 
 // Other threads run on, and may have installed a handler since the signal was chosen.

@@ -3,7 +3,7 @@
 #include "agent/init.hpp"
 
 #include "agent/callbacks.hpp"
-#include "agent/inherited.hpp"
+#include "agent/forked.hpp"
 #include "libcr.h"
 #include "restorer/enter.hpp"
 #include "sys/own_variable.hpp"
@@ -33,16 +33,7 @@ void after_fork_in_child()
 {
     if (state.signal == 0)
         return; // no agent has begun
-    close_inherited();
-    forget_control();
-    forget_round();
-    forget_callback_lock();
-    forget_watch_lock();
-    forget_watched();
-    forget_tracker(true);
-    state.active.store(0);
-    state.deaf.store(0);
-    state.knocking.store(0);
+    forget_parent();
     open_control();
     callback_thread_after_fork();
 }
