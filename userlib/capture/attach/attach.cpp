@@ -11,6 +11,7 @@
 #include "capture/session/agent_door.hpp"
 #include "capture/session/enterable.hpp"
 #include "capture/session/open_door.hpp"
+#include "look/auxiliary.hpp"
 #include "look/members.hpp"
 #include "protocol/attached.hpp"
 
@@ -128,18 +129,6 @@ Result<std::vector<Target>> find_targets(pid_t id, const CheckpointOptions &opti
     return targets;
 }
 
-uint64_t loader_of(const Proc &proc)
-{
-    const Result<std::string> auxv = proc.read("auxv");
-    uint64_t pair[2];
-    for (size_t at = 0; auxv && at + sizeof(pair) <= auxv->size(); at += sizeof(pair)) {
-        memcpy(pair, &(*auxv)[at], sizeof(pair));
-        if (pair[0] == AT_BASE)
-            return pair[1];
-    }
-    return 0;
-}
-
 Error not_begun(pid_t pid, int64_t result)
 {
     if (result == -EBUSY)
@@ -200,7 +189,7 @@ Result<bool> enter(const Target &target, const AgentLibrary &library, int signal
         return base.error();
     agent::AttachOrder order;
     order.signal = signal;
-    order.loader = loader_of(proc);
+    order.loader = auxiliary_value(proc, AT_BASE);
     inside->describe_rseq(order);
     Result<agent::AttachOrder> answer = inside->run(*base + library.entry, order);
     if (answer && answer->result == 0) {

@@ -3,11 +3,10 @@
 
 #include "capture/session/enterable.hpp"
 #include "libcr.h"
+#include "look/auxiliary.hpp"
 #include "look/members.hpp"
 
 #include <cerrno>
-#include <cstring>
-#include <elf.h>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
 #include <sys/syscall.h>
@@ -17,19 +16,6 @@ namespace cryo::capture {
 
 namespace {
 
-// By exec: the kernel notes it for the loader.
-bool gained_rights(const Proc &proc)
-{
-    const Result<std::string> auxv = proc.read("auxv");
-    uint64_t pair[2];
-    for (size_t at = 0; auxv && at + sizeof(pair) <= auxv->size(); at += sizeof(pair)) {
-        memcpy(pair, &(*auxv)[at], sizeof(pair));
-        if (pair[0] == AT_SECURE)
-            return pair[1] != 0;
-    }
-    return false;
-}
-
 // Root enters other users' programs, but not those of several users at once.
 Result<void> check_user(const Proc &proc, std::string_view status)
 {
@@ -37,7 +23,7 @@ Result<void> check_user(const Proc &proc, std::string_view status)
     const uint64_t real = take_number(ids);
     const uint64_t effective = take_number(ids);
     const uint64_t saved = take_number(ids);
-    if (real != effective || real != saved || gained_rights(proc))
+    if (real != effective || real != saved || has_gained_rights(proc))
         return Error(CR_ENOSUPPORT,
                      fmt::format("process {} has more rights than the user who started it (setuid, "
                                  "setgid, capabilities): Cryo cannot enter it",

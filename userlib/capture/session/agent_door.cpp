@@ -8,6 +8,7 @@
 #include "capture/session/open_door.hpp"
 #include "capture/session/patience.hpp"
 #include "libcr.h"
+#include "look/auxiliary.hpp"
 #include "protocol/agent.hpp"
 #include "protocol/door.hpp"
 
@@ -17,7 +18,6 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <elf.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -37,19 +37,6 @@ uint64_t inner_pid(std::string_view status)
     return pid;
 }
 
-// The dynamic loader preloads nothing into a program that gains privileges by exec.
-bool gained_privileges(const Proc &proc)
-{
-    Result<std::string> auxv = proc.read("auxv");
-    uint64_t pair[2];
-    for (size_t at = 0; auxv && at + sizeof(pair) <= auxv->size(); at += sizeof(pair)) {
-        memcpy(pair, &(*auxv)[at], sizeof(pair));
-        if (pair[0] == AT_SECURE)
-            return pair[1] != 0;
-    }
-    return false;
-}
-
 // Connecting raises the checkpoint signal in the process. It must catch that signal, and its user's
 // signal queue must have room: otherwise the signal would kill the process.
 Result<void> check_doorbell(const Proc &proc, std::string_view status)
@@ -58,7 +45,7 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
     std::string_view caught = field(status, "SigCgt");
     const bool catches = (take_number(caught, 16) >> (signal - 1) & 1) != 0;
     // There is no agent in such a program, even if it catches the signal.
-    if (gained_privileges(proc))
+    if (has_gained_rights(proc))
         return Error(CR_ENOSUPPORT,
                      fmt::format("process {} runs a setuid or setgid program, or one with "
                                  "capabilities of its own: Cryo cannot enter it",
