@@ -7,6 +7,7 @@
 #include "coord/heal.hpp"
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
+#include "coord/node_copies.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "keeper/launch.hpp"

@@ -11,7 +11,6 @@
 #include "base/trust.hpp"
 #include "coord/snapshot.hpp"
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,12 +26,5 @@ enum class Look : uint8_t {
 // which nodes are lost; what could be made is there then. EACCES: the snapshot is another user's.
 Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
                   Look look, std::vector<std::string> &said);
-
-// Copies what this node has in its own directory, images and parity, to the snapshot's: a healing
-// on another node, which does not see that directory, uses it, and removes it afterwards. The
-// number of images; 0: the node had no ranks. An error names the first file that could not be
-// copied; the others are there.
-Result<size_t> bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
-                     const std::string &node);
 
 } // namespace cryo::coord

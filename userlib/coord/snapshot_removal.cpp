@@ -50,7 +50,7 @@ bool is_of_a_snapshot(std::string_view name)
     return name == mark_name || name == token_name || name == fmt::format(".{}.tmp", token_name);
 }
 
-// Where images are made again, or brought (coord/heal.hpp).
+// Where images are made again, or brought.
 bool is_work(std::string_view name)
 {
     return name == healed_name || name == brought_name;

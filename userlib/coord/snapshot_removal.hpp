@@ -15,8 +15,8 @@
 namespace cryo::coord {
 
 inline constexpr const char *token_name = "token";
-// Directories in a snapshot's, which go with it (coord/heal.hpp): where images are made again, and
-// what nodes have brought for that.
+// Directories in a snapshot's, which go with it: where images are made again
+// (healing_place.hpp), and what nodes have brought for that (node_copies.hpp).
 inline constexpr const char *healed_name = ".healed";
 inline constexpr const char *brought_name = ".brought";
 
