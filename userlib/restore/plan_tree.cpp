@@ -1,33 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plan of all processes: their relations; the open
-// files, once for all of them; then each process by itself.
+// The plan of all processes: the open files, once for all of them; then each process by itself.
 #include "base/clock.hpp"
 #include "resources/terminal.hpp"
-#include "restore/choosing_ids.hpp"
-#include "restore/daemon.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/plan_copies.hpp"
+#include "restore/relations.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 #include <iterator>
 #include <time.h>
-#include <unistd.h>
 #include <utility>
 
 namespace cryo::restore {
 
 namespace {
-
-using image::SnapshotMember;
-
-struct One {
-    const SnapshotMember *member = nullptr;
-    std::unique_ptr<image::Image> image; // null for a zombie
-    Saved saved;
-};
 
 class Planner
 {
@@ -40,34 +29,24 @@ class Planner
 
   private:
     Result<void> read();
-    Result<void> relate();
-    void give_parents();
-    int number_of(uint32_t pid) const;
-    bool is_root(const One &one) const { return number_of(one.member->ppid) == nobody; }
-    Result<int> session_of(const One &one) const;
-    int group_of(const One &one);
     Saved distribute();
     Result<void> give_pidfds(Newborn &kin, const Planning &own) const;
-    bool has_own_terminal(const One &leader) const;
-    bool is_daemon(const One &leader) const;
     Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
     void note_clock();
     int floor() const;
 
     const image::Snapshot &snapshot_;
     const RestartOptions &options_;
-    std::vector<std::unique_ptr<One>> all_;
-    std::vector<Newborn> kin_;          // one for each of all_, and then further ones
-    std::map<uint32_t, int> stand_ins_; // group → number
+    TreeMembers all_;
     std::unique_ptr<TreePlan> tree_ = std::make_unique<TreePlan>();
 };
 
 Result<void> Planner::read()
 {
-    for (const SnapshotMember &member : snapshot_.members()) {
+    for (const image::SnapshotMember &member : snapshot_.members()) {
         if (member.state == image::MemberState::omitted)
             continue;
-        auto one = std::make_unique<One>();
+        auto one = std::make_unique<TreeMember>();
         one->member = &member;
         if (member.state == image::MemberState::saved) {
             Result<std::unique_ptr<image::Image>> image = snapshot_.open_member(member);
@@ -89,157 +68,6 @@ Result<void> Planner::read()
     if (all_.empty() || !all_.front()->image)
         return Error(EINVAL, "the image holds no process");
     return {};
-}
-
-int Planner::number_of(uint32_t pid) const
-{
-    for (size_t i = 0; i < all_.size(); i++) {
-        if (all_[i]->member->pid == pid)
-            return static_cast<int>(i);
-    }
-    return nobody;
-}
-
-// Whether the session's terminal is one that the tree has made.
-bool Planner::has_own_terminal(const One &leader) const
-{
-    const std::string_view tty = leader.saved.process.tty;
-    return leader.image && leader.member->sid == leader.member->pid && !tty.empty() &&
-           std::ranges::any_of(
-               all_.front()->saved.of<image::Terminal>(), [&](const auto &terminal) {
-                   return tty == fmt::format("/dev/pts/{}", terminal.second.pty_index);
-               });
-}
-
-bool Planner::is_daemon(const One &leader) const
-{
-    return options_.daemons_apart && leader.image && was_daemon(leader.saved, all_.front()->saved);
-}
-
-// A session that the root was in, but did not make, is cr_restart's now; so is one that the root
-// has made with a terminal, unless that is the tree's, which it would lose.
-Result<int> Planner::session_of(const One &one) const
-{
-    const uint32_t sid = one.member->sid;
-    const int leader = number_of(sid);
-    const auto stays = [&](const One &first) {
-        return options_.restore_sid || !is_root(first) || has_own_terminal(first) ||
-               is_daemon(first);
-    };
-    if (leader != nobody && stays(*all_[static_cast<size_t>(leader)]))
-        return leader;
-    for (const auto &other : all_) {
-        if (!is_root(*other) || other->member->sid != sid)
-            continue;
-        if (options_.restore_sid && sid != static_cast<uint32_t>(getsid(0)))
-            return Error(EPERM, fmt::format("process {} was in the session {}, which was not its "
-                                            "own: --no-restore-sid leaves it in that of cr_restart",
-                                            other->member->pid, sid));
-        return nobody;
-    }
-    return Error(ENOTSUP, fmt::format("process {} is in the session {}, whose leader has ended",
-                                      one.member->pid, sid));
-}
-
-int Planner::group_of(const One &one)
-{
-    const uint32_t pgid = one.member->pgid;
-    const int leader = number_of(pgid);
-    const bool saved_one = options_.restore_pgid || options_.restore_sid ||
-                           has_own_terminal(*all_.front()) || is_daemon(*all_.front());
-    if (leader != nobody && (saved_one || !is_root(*all_[static_cast<size_t>(leader)])))
-        return leader;
-    for (const auto &other : all_) {
-        if (is_root(*other) && other->member->pgid == pgid &&
-            (!saved_one || pgid == static_cast<uint32_t>(getpgrp())))
-            return nobody;
-    }
-    if (leader != nobody)
-        return leader;
-    // The group's leader has ended, and the group lives on: a stand-in has to make it.
-    const auto [place, fresh] =
-        stand_ins_.emplace(pgid, static_cast<int>(all_.size() + stand_ins_.size()));
-    return place->second;
-}
-
-Result<void> Planner::relate()
-{
-    std::map<int, int> session_of_stand_in;
-    for (const auto &one : all_) {
-        if (options_.own_pid_namespace && one->member->pid == 1)
-            return Error(EEXIST, fmt::format("{}: the process had the id 1, which in a pid "
-                                             "namespace of its own is that of cr_restart; "
-                                             "--no-restore-pid gives a new one",
-                                             all_.front()->image->name()));
-        Newborn kin;
-        kin.parent = number_of(one->member->ppid);
-        kin.pid = options_.restore_pid ? static_cast<pid_t>(one->member->pid) : 0;
-        if (options_.restore_pid)
-            for (const image::Thread &thread : one->saved.threads())
-                kin.threads.push_back(static_cast<pid_t>(thread.tid));
-        const bool has_new_id = !options_.restore_pid && is_root(*one);
-        const uint32_t pgid = has_new_id && options_.restore_pgid ? one->member->pgid : 0;
-        const uint32_t sid = has_new_id && options_.restore_sid ? one->member->sid : 0;
-        if (Result<void> unused = check_unused(pgid, sid); !unused)
-            return unused;
-        Result<int> session = session_of(*one);
-        if (!session)
-            return session.error();
-        kin.session = *session;
-        kin.group = group_of(*one);
-        if (kin.group >= static_cast<int>(all_.size()))
-            session_of_stand_in[kin.group] = kin.session;
-        kin.zombie = !one->image;
-        kin.wait_status = one->member->wait_status;
-        kin_.push_back(std::move(kin));
-    }
-    for (const auto &[pgid, number] : stand_ins_) {
-        Newborn kin;
-        kin.parent = session_of_stand_in[number]; // the session's leader makes it
-        kin.session = kin.parent;
-        kin.group = number;
-        kin.pid = options_.restore_pid ? static_cast<pid_t>(pgid) : 0;
-        kin.stand_in = true;
-        kin_.resize(std::max(kin_.size(), static_cast<size_t>(number) + 1));
-        kin_[static_cast<size_t>(number)] = std::move(kin);
-    }
-    give_parents();
-    return {};
-}
-
-// Gives parents to processes whose parent is not in the image. A member of a restored
-// session has to be made in it: its parent is a stand-in that ends before the session
-// leader's execve, and then cr_restart. A child of init becomes one again: a foster
-// parent leaves it when all are complete. Not so the first process, as cr_restart reports
-// how it ends, nor one that gets a signal when its parent ends, as it would get it then.
-void Planner::give_parents()
-{
-    std::map<int, int> late, foster; // session → number
-    const auto find = [&](std::map<int, int> &list, int session, int parent) {
-        const auto [place, fresh] = list.emplace(session, static_cast<int>(kin_.size()));
-        if (fresh) {
-            Newborn kin;
-            kin.parent = parent;
-            kin.session = session;
-            kin.stand_in = &list == &late;
-            kin.foster = &list == &foster;
-            kin_.push_back(std::move(kin));
-        }
-        return place->second;
-    };
-    for (size_t i = 1; i < all_.size(); i++) {
-        if (kin_[i].parent != nobody)
-            continue;
-        const int own = static_cast<int>(i);
-        const int session = kin_[i].session == own ? nobody : kin_[i].session;
-        const bool dies_with_it =
-            std::ranges::any_of(all_[i]->saved.threads(),
-                                [](const auto &thread) { return thread.parent_death_signal != 0; });
-        int parent = session == nobody ? nobody : find(late, session, session);
-        if (all_[i]->member->ppid == 1 && !kin_[i].zombie && !dies_with_it)
-            parent = find(foster, session, parent);
-        kin_[i].parent = parent;
-    }
 }
 
 // The first image has the records of the whole tree: all processes get them, and each learns what
@@ -296,7 +124,7 @@ Saved Planner::distribute()
     spread.operator()<image::Lock>([&](const image::Lock &lock) {
         if (lock.kind != image::LockKind::posix)
             return holder_of(lock.open_file);
-        const int owner = number_of(lock.pid);
+        const int owner = number_of(all_, lock.pid);
         return owner != nobody ? &all_[static_cast<size_t>(owner)]->saved : &first;
     });
     common.of_tree = of_tree;
@@ -319,7 +147,7 @@ Result<void> Planner::give_pidfds(Newborn &kin, const Planning &own) const
             !given.insert(descriptor.open_file).second)
             continue;
         constexpr uint32_t flags = O_NONBLOCK | O_EXCL; // PIDFD_NONBLOCK, PIDFD_THREAD
-        const int process = number_of(pidfd->second.pid);
+        const int process = number_of(all_, pidfd->second.pid);
         if (process == nobody)
             return Error(EINVAL, fmt::format("descriptor {} is a pidfd of process {}, which is not "
                                              "in the image",
@@ -372,7 +200,7 @@ Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening)
         } else {
             continue;
         }
-        kin.foreground = number_of(process.foreground_pgid);
+        kin.foreground = number_of(all_, process.foreground_pgid);
         return {};
     }
     return {};
@@ -391,8 +219,9 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
 {
     if (Result<void> done = read(); !done)
         return done.error();
-    if (Result<void> done = relate(); !done)
-        return done.error();
+    Result<std::vector<Newborn>> kin = relate(all_, options_);
+    if (!kin)
+        return kin.error();
     tree_->name = all_.front()->image->name();
     tree_->for_requester = options_.for_requester;
     tree_->lost = options_.lost;
@@ -400,9 +229,9 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     tree_->cut_realtime = all_.front()->saved.process.cut_realtime;
     note_clock();
     const int above = floor();
-    for (size_t i = 0; i < kin_.size(); i++) {
+    for (size_t i = 0; i < kin->size(); i++) {
         TreePlan::Process &process = tree_->processes.emplace_back();
-        process.kin = std::move(kin_[i]);
+        process.kin = std::move((*kin)[i]);
         if (i >= all_.size() || !all_[i]->image)
             continue;
         process.image = std::move(all_[i]->image);
