@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/regions.hpp"
 
+#include "look/address_range.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -28,11 +30,11 @@ bool is_head(std::string_view line)
 // "7f00-7f01 rw-p 00000000 08:01 1234   /path with blanks"
 bool parse_head(std::string_view line, Mapping &m)
 {
-    m.start = take_number(line, 16);
-    if (line.empty() || line.front() != '-')
+    const std::optional<Run> range = take_range(line);
+    if (!range)
         return false;
-    line.remove_prefix(1);
-    m.end = take_number(line, 16);
+    m.start = range->start;
+    m.end = range->end;
     const std::string_view perms = take_word(line);
     if (perms.size() != 4)
         return false;

@@ -2,6 +2,7 @@
 #include "capture/attach/agent_library.hpp"
 
 #include "capture/attach/remote_memory.hpp"
+#include "look/address_range.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -73,21 +74,19 @@ std::optional<RemoteAddress> AgentLibrary::find_in(const Proc &proc) const
     std::string_view rest = maps ? std::string_view(*maps) : std::string_view();
     while (!rest.empty()) {
         std::string_view line = take_line(rest);
-        const uint64_t start = take_number(line, 16);
-        line.remove_prefix(std::min<size_t>(1, line.size()));
-        const uint64_t end = take_number(line, 16);
+        const std::optional<Run> range = take_range(line);
         const std::string_view rights = take_word(line);
         const std::string_view offset = take_word(line);
         take_word(line); // the device
         const std::string_view number = take_word(line);
         const bool is_named = number == std::to_string(inode) && offset == "00000000";
-        if (!rights.starts_with("r--p") || (!is_named && number != "0") ||
-            end - start < head.size())
+        if (!range || !rights.starts_with("r--p") || (!is_named && number != "0") ||
+            range->end - range->start < head.size())
             continue;
         std::string found(head.size(), 0);
-        if (read_memory(proc.pid(), RemoteAddress(start), found.data(), found.size()) &&
+        if (read_memory(proc.pid(), RemoteAddress(range->start), found.data(), found.size()) &&
             found == head)
-            return RemoteAddress(start);
+            return RemoteAddress(range->start);
     }
     return {};
 }

@@ -2,6 +2,7 @@
 #include "capture/attach/instructions.hpp"
 
 #include "capture/attach/remote_memory.hpp"
+#include "look/address_range.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -39,15 +40,13 @@ Result<Instructions> find_instructions(const Proc &proc)
     std::string_view rest = *maps;
     while (!rest.empty()) {
         std::string_view line = take_line(rest);
-        const uint64_t start = take_number(line, 16);
-        line.remove_prefix(std::min<size_t>(1, line.size()));
-        const uint64_t end = take_number(line, 16);
+        const std::optional<Run> range = take_range(line);
         const std::string_view rights = take_word(line);
-        if (rights != "r-xp" || line.find("[vsyscall]") != std::string_view::npos)
+        if (!range || rights != "r-xp" || line.find("[vsyscall]") != std::string_view::npos)
             continue;
         // What stretches over the border of two pieces is passed over: there are many.
-        for (uint64_t at = start; at < end; at += piece_size) {
-            piece.resize(std::min<uint64_t>(piece_size, end - at));
+        for (uint64_t at = range->start; at < range->end; at += piece_size) {
+            piece.resize(std::min<uint64_t>(piece_size, range->end - at));
             if (!read_memory(proc.pid(), RemoteAddress(at), piece.data(), piece.size()))
                 break;
             note(found.call, piece, call_and_return, RemoteAddress(at));

@@ -20,6 +20,7 @@
 
 #include "capture/memory/frozen.hpp"
 #include "capture/memory/userfaultfd.hpp"
+#include "look/address_range.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -99,9 +100,8 @@ std::vector<CountedMapping> counted_mappings(std::string_view smaps)
                 found.back().pages += take_number(line) * 1024 / page;
             continue;
         }
-        const uint64_t start = take_number(line, 16);
-        line.remove_prefix(1);
-        found.push_back({{start, take_number(line, 16)}, 0});
+        if (const std::optional<Run> range = take_range(line))
+            found.push_back({*range, 0});
     }
     return found;
 }

@@ -4,6 +4,7 @@
 #include "capture/memory/early_copy.hpp"
 #include "capture/memory/soft_dirty.hpp"
 #include "capture/memory/userfaultfd.hpp"
+#include "look/address_range.hpp"
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
@@ -214,13 +215,8 @@ std::vector<Run> watched_mappings(std::string_view smaps)
             }
             continue;
         }
-        const size_t word = line.find(' ');
-        const size_t dash = line.find('-');
-        if (dash == std::string_view::npos || dash > word || line[word - 1] == ':')
-            continue;
-        now.start = take_number(line, 16);
-        line.remove_prefix(1);
-        now.end = take_number(line, 16);
+        if (const std::optional<Run> range = take_range(line))
+            now = *range;
     }
     return found;
 }
