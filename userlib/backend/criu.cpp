@@ -294,12 +294,7 @@ Result<Alive> Criu::restart(const RestartRequest &request)
 {
     if (Result<void> good = check_restart(request.options); !good)
         return good.error();
-    Result<std::shared_ptr<image::Snapshot>> opened =
-        request.image ? request.image : open_image(request, file_);
-    if (!opened)
-        return opened.error();
-    Result<std::unique_ptr<image::Image>> image =
-        (*opened)->open_member((*opened)->members().front());
+    Result<std::unique_ptr<image::Image>> image = open_first_member(request, file_);
     if (!image)
         return image.error();
     const Result<Maker> maker = maker_of(**image);

@@ -116,8 +116,7 @@ Result<capture::Outcome> Native::do_ckpt()
 
 Result<Alive> Native::restart(const RestartRequest &request)
 {
-    Result<std::shared_ptr<image::Snapshot>> image =
-        request.image ? request.image : open_image(request, file_);
+    Result<std::shared_ptr<image::Snapshot>> image = open_image(request, file_);
     if (!image)
         return image.error();
     const auto phase = [&](std::string_view name) {

@@ -63,6 +63,8 @@ Result<std::unique_ptr<image::Snapshot>> open_descriptor(int fd, const std::stri
 Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,
                                                     const std::string &file)
 {
+    if (request.image)
+        return request.image;
     allow_descriptors();
     const image::BaseFinder bases(request.bases, request.trust);
     const image::OpenOptions options = {.find_base = bases.beside(file), .trust = request.trust};
@@ -72,6 +74,13 @@ Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &reques
     if (!image)
         return image.error();
     return std::shared_ptr<image::Snapshot>(std::move(*image));
+}
+
+Result<std::unique_ptr<image::Image>> open_first_member(const RestartRequest &request,
+                                                        const std::string &file)
+{
+    const Result<std::shared_ptr<image::Snapshot>> opened = open_image(request, file);
+    return opened ? (*opened)->open_member((*opened)->members().front()) : opened.error();
 }
 
 } // namespace cryo::backend
