@@ -144,6 +144,18 @@ Result<void> open_all(Planning &p, const image::File &file, int fd)
     return {};
 }
 
+// Of a file without a name: all that had it open get it by the descriptor with which it was made.
+Result<void> keep_made(Planning &p, const image::File &file, Fd made, uint32_t first)
+{
+    Result<int> kept = keep_open(p, std::move(made), first);
+    if (!kept)
+        return kept.error();
+    p.file_fds[file.id] = *kept;
+    if (Result<void> all = open_all(p, file, *kept); !all)
+        return all;
+    return finish(file, *kept);
+}
+
 // The open file that memfd_create(2) returned, or one like it; 0: none is left. Unlike
 // one that is opened later, it does not count as open for writing in execve (ETXTBSY).
 uint32_t maker_of(const Planning &p, const image::File &file)
@@ -171,13 +183,7 @@ Result<void> open_nameless(Planning &p, const image::File &file)
             return set;
         lseek(made->get(), static_cast<off_t>(open_file.position), SEEK_SET);
     }
-    Result<int> kept = keep_open(p, std::move(*made), first);
-    if (!kept)
-        return kept.error();
-    p.file_fds[file.id] = *kept;
-    if (Result<void> all = open_all(p, file, *kept); !all)
-        return all;
-    return finish(file, *kept);
+    return keep_made(p, file, std::move(*made), first);
 }
 
 Result<void> open_removed_directory(Planning &p, const image::File &file)
@@ -185,13 +191,7 @@ Result<void> open_removed_directory(Planning &p, const image::File &file)
     Result<Fd> made = removed_directory(p, file);
     if (!made)
         return made.error();
-    Result<int> kept = keep_open(p, std::move(*made), 0);
-    if (!kept)
-        return kept.error();
-    p.file_fds[file.id] = *kept;
-    if (Result<void> all = open_all(p, file, *kept); !all)
-        return all;
-    return finish(file, *kept);
+    return keep_made(p, file, std::move(*made), 0);
 }
 
 // Whether the file that is there has exactly the saved contents.
