@@ -77,9 +77,7 @@ Result<void> check_output(const std::string &output, Version &version, bool has_
     return {};
 }
 
-} // namespace
-
-Result<void> write_output(const Options &options, Version &version, ByteSource *base_file)
+Result<void> write_there(const Options &options, Version &version, ByteSource *base_file)
 {
     const About &about = version.about();
     ProgressLine line(options.output, !options.quiet);
@@ -97,6 +95,24 @@ Result<void> write_output(const Options &options, Version &version, ByteSource *
     if (!sink)
         return sink.error();
     return write_contents(version, base_file, **sink, line.reporter());
+}
+
+} // namespace
+
+Result<void> write_output(const Options &options, Version &version, ByteSource *base_file)
+{
+    const About &about = version.about();
+    if (auto ok = write_there(options, version, base_file); !ok)
+        return ok;
+    if (options.output == "-" || options.quiet)
+        return {};
+    if (options.json)
+        print_json(options, {{"restored", json_of(about)}, {"file", options.output}});
+    else
+        cryo::print("{}: {}{} of {}\n", printable(options.output),
+                    about.number ? fmt::format("version {}, ", about.number) : "",
+                    size_text(about.size), printable(about.name));
+    return {};
 }
 
 Result<void> add(const Options &options)
@@ -144,17 +160,7 @@ Result<void> restore(const Options &options)
     const About &about = (*version)->about();
     if (about.base == DeltaBase::file)
         return Error(EINVAL, path + ": is based on a plain file; use cr_delta apply --base FILE");
-    if (auto ok = write_output(options, **version, nullptr); !ok)
-        return ok;
-    if (options.output == "-" || options.quiet)
-        return {};
-    if (options.json)
-        print_json(options, {{"restored", json_of(about)}, {"file", options.output}});
-    else
-        cryo::print("{}: {}{} of {}\n", printable(options.output),
-                    about.number ? fmt::format("version {}, ", about.number) : "",
-                    size_text(about.size), printable(about.name));
-    return {};
+    return write_output(options, **version, nullptr);
 }
 
 Result<void> merge(const Options &options)

@@ -115,16 +115,7 @@ Result<void> apply(const Options &options)
                                          "base has {} bytes and signature {}",
                                          options.bases[0], options.arguments[0], about.base_size,
                                          about.base_content.hex()));
-    if (auto ok = write_output(options, **delta, base->get()); !ok)
-        return ok;
-    if (options.output == "-" || options.quiet)
-        return {};
-    if (options.json)
-        print_json(options, {{"restored", json_of(about)}, {"file", options.output}});
-    else
-        cryo::print("{}: {} of {}\n", printable(options.output), size_text(about.size),
-                    printable(about.name));
-    return {};
+    return write_output(options, **delta, base->get());
 }
 
 } // namespace cryo::delta

@@ -33,7 +33,7 @@ Json json_of(const About &about);
 // Prints it with the members that every answer has.
 void print_json(const Options &options, Json json);
 
-// Writes the contents of a version to the place that -o names.
+// Writes the contents of a version to the place that -o names, and says so.
 Result<void> write_output(const Options &options, Version &version, ByteSource *base_file);
 
 } // namespace cryo::delta
