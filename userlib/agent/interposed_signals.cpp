@@ -78,6 +78,15 @@ sigset_t without_ours(const sigset_t *set)
     return rest;
 }
 
+// What the kernel gets for the program's set: Cryo's signal is not in it. `rest` has room for that.
+const sigset_t *for_kernel(const sigset_t *set, sigset_t &rest)
+{
+    if (!has_ours(set))
+        return set;
+    rest = without_ours(set);
+    return &rest;
+}
+
 Handler believe(Handler handler)
 {
     const Handler before = believed.sa_handler;
@@ -178,10 +187,18 @@ int set_mask(SetMask next, int how, const sigset_t *set, sigset_t *old)
     if (how != SIG_UNBLOCK && names_ours(set))
         leave_ours();
     note_blocked(how, *set);
-    if (how == SIG_UNBLOCK || !has_ours(set))
+    if (how == SIG_UNBLOCK)
         return next(how, set, old);
-    const sigset_t rest = without_ours(set);
-    return next(how, &rest, old);
+    sigset_t rest;
+    return next(how, for_kernel(set, rest), old);
+}
+
+// Of a set that the program takes signals from: if it names Cryo's, that becomes the program's.
+const sigset_t *awaited(const sigset_t *set, sigset_t &rest)
+{
+    if (names_ours(set))
+        leave_ours();
+    return for_kernel(set, rest);
 }
 
 // The program uses all signals, also Cryo's, and no other is free: Cryo's handler calls the
@@ -327,39 +344,26 @@ CRYO_INTERPOSED int pthread_attr_setsigmask_np(pthread_attr_t *attribute, const 
 {
     if (set != nullptr)
         ever_blocked.fetch_or(bits_of(*set));
-    if (!has_ours(set))
-        return known(real.setsigmask)(attribute, set);
-    const sigset_t rest = without_ours(set);
-    return known(real.setsigmask)(attribute, &rest);
+    sigset_t rest;
+    return known(real.setsigmask)(attribute, for_kernel(set, rest));
 }
 
 CRYO_INTERPOSED int sigsuspend(const sigset_t *set)
 {
-    if (!has_ours(set))
-        return known(real.sigsuspend)(set);
-    const sigset_t rest = without_ours(set);
-    return known(real.sigsuspend)(&rest);
+    sigset_t rest;
+    return known(real.sigsuspend)(for_kernel(set, rest));
 }
 
 CRYO_INTERPOSED int sigwait(const sigset_t *set, int *number)
 {
-    if (names_ours(set))
-        leave_ours();
-    if (!has_ours(set))
-        return known(real.sigwait)(set, number);
-    const sigset_t rest = without_ours(set);
-    return known(real.sigwait)(&rest, number);
+    sigset_t rest;
+    return known(real.sigwait)(awaited(set, rest), number);
 }
 
 CRYO_INTERPOSED int sigtimedwait(const sigset_t *set, siginfo_t *info, const timespec *limit)
 {
     sigset_t rest;
-    if (names_ours(set))
-        leave_ours();
-    if (has_ours(set)) {
-        rest = without_ours(set);
-        set = &rest;
-    }
+    set = awaited(set, rest);
     if (!TimedWait::takes(limit))
         return known(real.sigtimedwait)(set, info, limit);
     TimedWait wait(*limit);
@@ -374,13 +378,7 @@ CRYO_INTERPOSED int sigwaitinfo(const sigset_t *set, siginfo_t *info)
 CRYO_INTERPOSED int signalfd(int fd, const sigset_t *set, int flags) noexcept
 {
     sigset_t rest;
-    if (names_ours(set))
-        leave_ours();
-    if (has_ours(set)) {
-        rest = without_ours(set);
-        set = &rest;
-    }
-    return known(real.signalfd)(fd, set, flags);
+    return known(real.signalfd)(fd, awaited(set, rest), flags);
 }
 
 } // extern "C"
