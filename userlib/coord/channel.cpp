@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
@@ -36,6 +37,17 @@ std::shared_ptr<Channel> Channel::make(Loop &loop, Fd socket, std::unique_ptr<Tl
         channel->flush();
     }
     return channel;
+}
+
+std::shared_ptr<Channel> Channel::accept(Loop &loop, int listener)
+{
+    Fd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    if (!fd) {
+        loop.rest(listener);
+        return nullptr;
+    }
+    const uint32_t uid = peer_of(fd.get()).uid;
+    return uid == geteuid() || uid == 0 ? make(loop, std::move(fd)) : nullptr;
 }
 
 Channel::Channel(Loop &loop, Fd socket, std::unique_ptr<Tls> tls)

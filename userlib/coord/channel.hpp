@@ -30,6 +30,8 @@ class Channel : public std::enable_shared_from_this<Channel>
 {
   public:
     static std::shared_ptr<Channel> make(Loop &loop, Fd socket, std::unique_ptr<Tls> tls = {});
+    // A connection of this host, from a process of the user or root; null: none has come.
+    static std::shared_ptr<Channel> accept(Loop &loop, int listener);
     ~Channel();
     Channel(const Channel &) = delete;
     Channel &operator=(const Channel &) = delete;

@@ -5,8 +5,6 @@
 #include "coord/watchers.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
@@ -29,15 +27,9 @@ Result<void> Commands::listen(const std::string &path)
 
 void Commands::accept()
 {
-    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd) {
-        loop_.rest(listener_.get());
+    const std::shared_ptr<Channel> channel = Channel::accept(loop_, listener_.get());
+    if (channel == nullptr)
         return;
-    }
-    const uint32_t uid = peer_of(fd.get()).uid;
-    if (uid != geteuid() && uid != 0)
-        return;
-    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
     clients_.insert(channel);
     if (!std::exchange(beats_, true))
         tell_of_life();

@@ -8,8 +8,6 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
@@ -50,15 +48,9 @@ NodeRank *NodeRanks::find(uint32_t number)
 
 void NodeRanks::accept()
 {
-    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!fd) {
-        loop_.rest(listener_.get());
+    const std::shared_ptr<Channel> channel = Channel::accept(loop_, listener_.get());
+    if (channel == nullptr)
         return;
-    }
-    const uint32_t uid = peer_of(fd.get()).uid;
-    if (uid != geteuid() && uid != 0)
-        return;
-    const std::shared_ptr<Channel> channel = Channel::make(loop_, std::move(fd));
     strangers_.meet(channel, "");
     Channel *at = channel.get();
     channel->on_frame = [this, at](FrameKind kind, std::string_view body) {
