@@ -184,26 +184,8 @@ extern "C" [[noreturn, gnu::used]] void cryo_restorer_thread(const Start *start)
     go_on(thread.context);
 }
 
-long clone_thread(clone_args &args, const Start *start)
-{
-    long result;
-    register const Start *kept asm("r12") = start;
-    asm volatile("syscall\n\t"
-                 "testq %%rax, %%rax\n\t"
-                 "jnz 1f\n\t"
-                 "xorl %%ebp, %%ebp\n\t"
-                 "movq %%r12, %%rdi\n\t"
-                 "call cryo_restorer_thread\n\t"
-                 "hlt\n"
-                 "1:"
-                 : "=a"(result)
-                 : "a"(SYS_clone3), "D"(&args), "S"(sizeof(args)), "r"(kept)
-                 : "rcx", "r11", "memory");
-    return result;
-}
-
-// Filters of containers deny clone3(), whose arguments they cannot see, and allow clone().
-long clone_thread_as_before(const clone_args &args, const Start *start)
+// clone3(arguments, size), or clone(flags, stack) with nothing else.
+long clone_thread(long number, uint64_t first, uint64_t second, const Start *start)
 {
     long result;
     register const Start *kept asm("r12") = start;
@@ -218,10 +200,21 @@ long clone_thread_as_before(const clone_args &args, const Start *start)
                  "hlt\n"
                  "1:"
                  : "=a"(result)
-                 : "a"(SYS_clone), "D"(args.flags), "S"(args.stack + args.stack_size), "d"(0UL),
-                   "r"(no_tid), "r"(no_tls), "r"(kept)
+                 : "a"(number), "D"(first), "S"(second), "d"(0UL), "r"(no_tid), "r"(no_tls),
+                   "r"(kept)
                  : "rcx", "r11", "memory");
     return result;
+}
+
+long clone_thread(clone_args &args, const Start *start)
+{
+    return clone_thread(SYS_clone3, reinterpret_cast<uint64_t>(&args), sizeof(args), start);
+}
+
+// Filters of containers deny clone3(), whose arguments they cannot see, and allow clone().
+long clone_thread_as_before(const clone_args &args, const Start *start)
+{
+    return clone_thread(SYS_clone, args.flags, args.stack + args.stack_size, start);
 }
 
 // Uses the kernel module. A thread that got another id ends at once.
