@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backend/criu_hook.hpp"
 
+#include "../scratch.hpp"
+
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -21,15 +23,8 @@ namespace fs = std::filesystem;
 class CriuHookTest : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        std::string name = (fs::temp_directory_path() / "cryo-hook.XXXXXX").string();
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        top_ = name;
-    }
-    void TearDown() override { fs::remove_all(top_); }
-
-    fs::path top_;
+    const Scratch scratch_;
+    const fs::path top_ = scratch_.path();
 };
 
 // As criu starts it when all is written: it ends with what it tells criu, 0 to go on.

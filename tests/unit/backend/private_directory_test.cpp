@@ -2,8 +2,9 @@
 #include "backend/private_directory.hpp"
 #include "base/pipe.hpp"
 
+#include "../scratch.hpp"
+
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -21,14 +22,6 @@ namespace fs = std::filesystem;
 class PrivateDirectoryTest : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        std::string name = (fs::temp_directory_path() / "cryo-private.XXXXXX").string();
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        top_ = name;
-    }
-    void TearDown() override { fs::remove_all(top_); }
-
     PrivateDirectory make() const
     {
         Result<PrivateDirectory> made = PrivateDirectory::make(top_, "test");
@@ -39,7 +32,8 @@ class PrivateDirectoryTest : public testing::Test
     }
     bool is_empty() const { return fs::is_empty(top_); }
 
-    fs::path top_;
+    const Scratch scratch_;
+    const fs::path top_ = scratch_.path();
 };
 
 TEST_F(PrivateDirectoryTest, IsForItsUserAloneAndGoesWithWhatIsInIt)

@@ -2,8 +2,9 @@
 #include "base/directory.hpp"
 #include "base/trust.hpp"
 
+#include "../scratch.hpp"
+
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -22,13 +23,6 @@ namespace fs = std::filesystem;
 class DirectoryTest : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        std::string name = (fs::temp_directory_path() / "cryo-directory.XXXXXX").string();
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        top_ = name;
-    }
-    void TearDown() override { fs::remove_all(top_); }
     Directory open() const
     {
         Result<Directory> directory = Directory::open(top_);
@@ -36,7 +30,8 @@ class DirectoryTest : public testing::Test
         return std::move(*directory);
     }
 
-    fs::path top_;
+    const Scratch scratch_;
+    const fs::path top_ = scratch_.path();
 };
 
 TEST_F(DirectoryTest, WhatIsWrittenIsRead)

@@ -3,8 +3,9 @@
 // Files are looked at without being opened; what is opened then is what was looked at.
 #include "base/open_found.hpp"
 
+#include "../scratch.hpp"
+
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
@@ -24,14 +25,6 @@ namespace fs = std::filesystem;
 class OpenFound : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        std::string name = (fs::temp_directory_path() / "cryo-open-found.XXXXXX").string();
-        ASSERT_NE(mkdtemp(name.data()), nullptr);
-        top_ = fs::canonical(name);
-    }
-    void TearDown() override { fs::remove_all(top_); }
-
     std::string path(const char *name) const { return top_ / name; }
     std::string write(const char *name, const char *contents) const
     {
@@ -39,7 +32,8 @@ class OpenFound : public testing::Test
         return path(name);
     }
 
-    fs::path top_;
+    const Scratch scratch_;
+    const fs::path top_ = fs::canonical(scratch_.path());
 };
 
 std::string read_all(const Result<Fd> &file)

@@ -5,6 +5,8 @@
 #include "image/sink.hpp"
 #include "image/writer.hpp"
 
+#include "../scratch.hpp"
+
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -32,15 +34,14 @@ void write_image(const std::string &path)
 TEST(DeltaPlan, TakesNoImageOfAUserWhoIsOnlyKnownOutside)
 {
     constexpr uid_t caller = 1000, other = 1001;
-    std::string directory = fs::temp_directory_path() / "cryo-delta.XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(directory.data()));
-    const std::string path = directory + "/first";
+    const Scratch directory;
+    const std::string path = directory / "first";
     write_image(path);
     struct stat written = {};
     ASSERT_EQ(0, stat(path.c_str(), &written));
     DeltaOptions options;
     options.mode = image::DeltaMode::incremental;
-    const DeltaPlan::Places places = {directory + "/second"};
+    const DeltaPlan::Places places = {directory / "second"};
     const std::string none = "there is no earlier image beside it: this one is complete";
     for (const uid_t owner : {caller, other}) {
         const auto plan = DeltaPlan::make(options, places, root, [&](int fd) {
@@ -52,7 +53,6 @@ TEST(DeltaPlan, TakesNoImageOfAUserWhoIsOnlyKnownOutside)
         ASSERT_TRUE(plan) << plan.error().text();
         EXPECT_EQ(owner == other, plan->notice() == none) << plan->notice();
     }
-    fs::remove_all(directory);
 }
 
 } // namespace

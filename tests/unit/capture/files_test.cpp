@@ -6,6 +6,8 @@
 #include "capture/session/session.hpp"
 #include "look/identity.hpp"
 
+#include "../scratch.hpp"
+
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -32,10 +34,9 @@ struct Table {
 
 TEST(Files, WhatIsMappedByARemovedNameHasItsOtherOne)
 {
-    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(directory.data()));
-    const std::string removed = directory + "/removed";
-    const std::string left = directory + "/left";
+    const Scratch directory;
+    const std::string removed = directory / "removed";
+    const std::string left = directory / "left";
     struct stat status;
     {
         const Fd made(open(removed.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
@@ -52,7 +53,6 @@ TEST(Files, WhatIsMappedByARemovedNameHasItsOtherOne)
     const uint32_t nameless = table.files.mapped(removed, status.st_dev, status.st_ino + 1);
     EXPECT_EQ(removed, table.of(nameless).path);
     EXPECT_EQ(image::kFileUnlinked, table.of(nameless).flags);
-    fs::remove_all(directory);
 }
 
 // On btrfs and overlayfs stat(2) gives a made-up device and the maps another one. The file here has
@@ -99,10 +99,9 @@ TEST(Files, ADeletedFileIsThatOfItsDescriptorWhateverItsDevice)
 // A hostile program can find a file with the number of another one, and put a link in its place.
 TEST(Files, NoLinkLeadsToWhatIsSaved)
 {
-    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(directory.data()));
-    const std::string path = directory + "/there/file";
-    ASSERT_TRUE(fs::create_directory(directory + "/there"));
+    const Scratch directory;
+    const std::string path = directory / "there/file";
+    ASSERT_TRUE(fs::create_directory(directory / "there"));
     struct stat status = {};
     {
         const Fd made(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
@@ -110,29 +109,27 @@ TEST(Files, NoLinkLeadsToWhatIsSaved)
         ASSERT_EQ(0, ftruncate(made.get(), image::kPageSize));
         ASSERT_EQ(0, fstat(made.get(), &status));
     }
-    fs::create_symlink(path, directory + "/link");
-    fs::create_directory_symlink(directory + "/there", directory + "/to");
+    fs::create_symlink(path, directory / "link");
+    fs::create_directory_symlink(directory / "there", directory / "to");
     const auto save = [&](const std::string &name) {
         Table table;
         table.files.save_by_name(table.files.mapped(name, status.st_dev + 1, status.st_ino));
-        auto sink = image::FileSink::create(directory + "/image", {.sync = false});
+        auto sink = image::FileSink::create(directory / "image", {.sync = false});
         EXPECT_TRUE(sink);
         auto writer = image::ImageWriter::create(std::move(*sink));
         EXPECT_TRUE(writer);
         return table.files.save_contents(**writer, [] {});
     };
     EXPECT_TRUE(save(path));
-    EXPECT_FALSE(save(directory + "/link"));
-    EXPECT_FALSE(save(directory + "/to/file"));
-    fs::remove_all(directory);
+    EXPECT_FALSE(save(directory / "link"));
+    EXPECT_FALSE(save(directory / "to/file"));
 }
 
 // A device there may do something when it is opened.
 TEST(Files, WhatHasComeToTheirPlaceIsNotOpened)
 {
-    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(directory.data()));
-    const std::string path = directory + "/file";
+    const Scratch directory;
+    const std::string path = directory / "file";
     struct stat status = {};
     {
         const Fd made(open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
@@ -142,12 +139,12 @@ TEST(Files, WhatHasComeToTheirPlaceIsNotOpened)
     }
     Table table;
     table.files.save_by_name(table.files.mapped(path, status.st_dev, status.st_ino));
-    fs::rename(path, directory + "/former");
+    fs::rename(path, directory / "former");
     ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
     const Fd opens(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     ASSERT_TRUE(opens);
     ASSERT_GE(inotify_add_watch(opens.get(), path.c_str(), IN_OPEN), 0);
-    auto sink = image::FileSink::create(directory + "/image", {.sync = false});
+    auto sink = image::FileSink::create(directory / "image", {.sync = false});
     ASSERT_TRUE(sink);
     auto writer = image::ImageWriter::create(std::move(*sink));
     ASSERT_TRUE(writer);
@@ -157,14 +154,12 @@ TEST(Files, WhatHasComeToTheirPlaceIsNotOpened)
     std::array<char, 4096> events{};
     EXPECT_EQ(-1, read(opens.get(), events.data(), events.size()));
     EXPECT_EQ(EAGAIN, errno);
-    fs::remove_all(directory);
 }
 
 TEST(Files, NothingButARegularFileIsOpenedToBeIdentified)
 {
-    std::string directory = fs::temp_directory_path() / "cryo-files.XXXXXX";
-    ASSERT_NE(nullptr, mkdtemp(directory.data()));
-    const std::string path = directory + "/fifo";
+    const Scratch directory;
+    const std::string path = directory / "fifo";
     ASSERT_EQ(0, mkfifo(path.c_str(), 0600));
     const Fd opens(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
     ASSERT_TRUE(opens);
@@ -176,7 +171,6 @@ TEST(Files, NothingButARegularFileIsOpenedToBeIdentified)
     EXPECT_EQ(EAGAIN, errno);
     EXPECT_TRUE(identify("/proc/self/exe"));
     EXPECT_TRUE(is_preloadable("/proc/self/exe"));
-    fs::remove_all(directory);
 }
 
 } // namespace

@@ -20,6 +20,8 @@
 #include "image/sink.hpp"
 #include "image/writer.hpp"
 
+#include "../scratch.hpp"
+
 using namespace cryo::capture;
 using namespace cryo::image;
 
@@ -39,15 +41,7 @@ std::vector<uint8_t> page_of(uint64_t contents)
 class PageTables : public testing::Test
 {
   protected:
-    void SetUp() override
-    {
-        char name[] = "/tmp/cryo-tables.XXXXXX";
-        ASSERT_NE(mkdtemp(name), nullptr);
-        scratch_ = name;
-    }
-    void TearDown() override { std::filesystem::remove_all(scratch_); }
-
-    std::string path(size_t number) const { return scratch_ + "/" + std::to_string(number); }
+    std::string path(size_t number) const { return scratch_ / std::to_string(number); }
 
     std::unique_ptr<Image> open(size_t number)
     {
@@ -142,7 +136,7 @@ class PageTables : public testing::Test
     }
 
     std::mt19937_64 random_{6};
-    std::string scratch_;
+    const cryo::Scratch scratch_;
     std::vector<Contents> chain_;
     std::map<std::string, size_t> numbers_; // by id
     BaseImage last_;

@@ -7,20 +7,6 @@
 
 namespace cryo::image {
 
-Scratch::Scratch()
-{
-    std::string pattern = (std::filesystem::temp_directory_path() / "cryo-image-XXXXXX").string();
-    if (!mkdtemp(pattern.data()))
-        throw std::runtime_error("cannot make " + pattern);
-    path_ = pattern;
-}
-
-Scratch::~Scratch()
-{
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-}
-
 PageBytes random_page(std::mt19937_64 &random)
 {
     PageBytes page{};

@@ -20,22 +20,11 @@
 #include "image/stream_reader.hpp"
 #include "image/writer.hpp"
 
+#include "../scratch.hpp"
+
 namespace cryo::image {
 
-// A directory of its own, removed at the end.
-class Scratch
-{
-  public:
-    Scratch();
-    ~Scratch();
-    Scratch(const Scratch &) = delete;
-    Scratch &operator=(const Scratch &) = delete;
-    std::string operator/(const std::string &name) const { return (path_ / name).string(); }
-    const std::filesystem::path &path() const { return path_; }
-
-  private:
-    std::filesystem::path path_;
-};
+using cryo::Scratch;
 
 using PageBytes = std::array<uint8_t, kPageSize>;
 using PageKey = std::pair<uint32_t, uint64_t>; // object, page

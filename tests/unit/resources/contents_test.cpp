@@ -5,6 +5,8 @@
 #include "resources/contents.hpp"
 #include "resources/memfd.hpp"
 
+#include "../scratch.hpp"
+
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -24,17 +26,9 @@ class Contents : public testing::Test
   protected:
     void SetUp() override
     {
-        char directory[] = "/tmp/cryo-contents-XXXXXX";
-        ASSERT_NE(mkdtemp(directory), nullptr);
-        directory_ = directory;
         file_.id = 1;
         file_.path = "it";
         file_.object = object;
-    }
-    void TearDown() override
-    {
-        if (!directory_.empty())
-            std::filesystem::remove_all(directory_);
     }
     // Saves the file, and opens the image that has it.
     void save(int fd)
@@ -42,7 +36,7 @@ class Contents : public testing::Test
         struct stat status;
         ASSERT_EQ(fstat(fd, &status), 0);
         file_.size = static_cast<uint64_t>(status.st_size);
-        const std::string path = directory_ + "/image";
+        const std::string path = directory_ / "image";
         auto sink = image::FileSink::create(path);
         ASSERT_TRUE(sink) << sink.error().text();
         auto writer = image::ImageWriter::create(std::move(*sink));
@@ -62,7 +56,7 @@ class Contents : public testing::Test
         image_ = std::move(*opened);
     }
 
-    std::string directory_;
+    const Scratch directory_;
     image::File file_;
     int parts_ = 0;
     std::unique_ptr<image::Image> image_;

@@ -3,6 +3,8 @@
 // and a second one is closed at its other end.
 #include "own_contexts.hpp"
 
+#include "../scratch.hpp"
+
 #include <cstdlib>
 #include <poll.h>
 #include <sys/stat.h>
@@ -82,9 +84,8 @@ TEST(Pipes, PacketsStayApart)
 
 TEST(Pipes, AFifoThatWasRemovedIsMadeAgain)
 {
-    char directory[] = "/tmp/cryo-pipes-XXXXXX";
-    ASSERT_NE(mkdtemp(directory), nullptr);
-    const std::string path = std::string(directory) + "/fifo";
+    const Scratch directory;
+    const std::string path = directory / "fifo";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     ASSERT_EQ(chmod(path.c_str(), 0640), 0);
     OwnSaving saving;
@@ -101,8 +102,6 @@ TEST(Pipes, AFifoThatWasRemovedIsMadeAgain)
     EXPECT_EQ(fstat(opening.fd(1), &made), 0);
     EXPECT_EQ(by_name.st_ino, made.st_ino);
     EXPECT_EQ(made.st_mode, S_IFIFO | 0640U);
-    unlink(path.c_str());
-    rmdir(directory);
 }
 
 // Two whose readers are outside; the second is the program's standard output.
