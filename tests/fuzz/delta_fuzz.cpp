@@ -5,7 +5,6 @@
 //
 // Environment: CRYO_FUZZ_FILE, the file that holds the bytes, named `state`; CRYO_FUZZ_BASE, the
 // image on which deltas are based.
-#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
@@ -13,6 +12,7 @@
 
 #include "delta/state.hpp"
 #include "delta/version.hpp"
+#include "environment.hpp"
 
 using namespace cryo;
 using namespace cryo::delta;
@@ -25,20 +25,6 @@ constexpr uint64_t kMost = 8 << 20; // zeros that an image may legitimately clai
 std::string file;
 std::string directory;
 std::string base_file;
-
-[[noreturn]] void unusable(const char *why)
-{
-    perror(why);
-    exit(1);
-}
-
-const char *from_environment(const char *name)
-{
-    const char *value = getenv(name);
-    if (!value)
-        unusable(name);
-    return value;
-}
 
 // A plain file that any delta may name as its base.
 class Plain : public ByteSource

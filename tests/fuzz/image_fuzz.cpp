@@ -5,11 +5,10 @@
 //
 // Environment: CRYO_FUZZ_FILE, the file that holds the bytes; CRYO_FUZZ_BASE, the image on which
 // deltas are based.
-#include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "environment.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
 #include "image/stream_reader.hpp"
@@ -21,20 +20,6 @@ namespace {
 
 std::string file;
 std::string base_file;
-
-[[noreturn]] void unusable(const char *why)
-{
-    perror(why);
-    exit(1);
-}
-
-const char *from_environment(const char *name)
-{
-    const char *value = getenv(name);
-    if (!value)
-        unusable(name);
-    return value;
-}
 
 struct Sum {
     uint64_t value = 0;
