@@ -2,7 +2,7 @@
 /* Each round uses some of: datatypes with gaps, communicators of all shapes, messages between two
  * groups, persistent requests, and a file with a view and a shared position. Much is in flight
  * while the program sleeps. Runs as many rounds as the first argument says. */
-#include "check.h"
+#include "ring.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -16,7 +16,6 @@ struct item {
     short counts[3];
 };
 
-static int rank, size, left, right;
 static unsigned long long sum = 14695981039346656037ULL;
 static int matrix[ROWS][COLUMNS], received[ROWS][COLUMNS], sent_number, got_number[2];
 static MPI_Datatype column, item, ragged;
@@ -192,11 +191,7 @@ static void by_shared_position(int round)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     make_types();
     make_communicators();
     make_file();

@@ -6,11 +6,11 @@
  *
  *     forgiven ROUNDS
  */
-#include "check.h"
+#include "ring.h"
 
 #include <unistd.h>
 
-static int rank, size, heard;
+static int heard;
 static unsigned long long sum = 14695981039346656037ULL;
 static MPI_Comm lenient; /* has a handler of its own */
 static MPI_Comm plain;   /* MPICH: has none; MPI_COMM_WORLD's is asked */
@@ -194,24 +194,15 @@ static void mistake(int which, MPI_Comm comm)
         misuse_window(which - 19);
 }
 
-/* After a pause in which a checkpoint may find the ranks at different calls. */
 static void all_go_on(int round, MPI_Comm comm)
 {
-    int mine = round + rank, all = 0, from = -1;
-    MPI_Request request;
-    if ((round + rank) % 4 == 0)
-        usleep(1000);
-    OK(MPI_Irecv(&from, 1, MPI_INT, (rank + 1) % size, 7, comm, &request));
-    OK(MPI_Send(&mine, 1, MPI_INT, (rank + size - 1) % size, 7, comm));
-    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
-    CHECK(from == round + (rank + 1) % size);
-    OK(MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, comm));
-    CHECK(all == size * round + size * (size - 1) / 2);
+    const int mine = round + rank;
+    pass_on(round, comm);
     if (round % 16 == 0) {
         OK(MPI_Win_fence(0, window));
-        OK(MPI_Put(&mine, 1, MPI_INT, (rank + 1) % size, 0, 1, MPI_INT, window));
+        OK(MPI_Put(&mine, 1, MPI_INT, right, 0, 1, MPI_INT, window));
         OK(MPI_Win_fence(0, window));
-        CHECK(memory[0] == round + (rank + size - 1) % size);
+        CHECK(memory[0] == round + left);
     }
 }
 
@@ -219,10 +210,8 @@ int main(int argc, char **argv)
 {
     MPI_Errhandler handler;
     MPI_Group group;
-    OK(MPI_Init(&argc, &argv));
+    begin_ring(&argc, &argv);
     CHECK(argc == 2);
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
     OK(MPI_Comm_group(MPI_COMM_WORLD, &group));
     OK(MPI_Comm_create_group(MPI_COMM_WORLD, group, 3, &plain));
     OK(MPI_Group_free(&group));

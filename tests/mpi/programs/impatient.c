@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that wait by testing, as fast as they can. A test must report at once that a request is
  * complete, however often it was tested in vain before. */
-#include "check.h"
+#include "ring.h"
 
 #include <string.h>
 
 #define LENGTH 100
 
-static int rank, size, left, right;
 static unsigned long long sum = 14695981039346656037ULL;
 
 static void receive(int *data, int tag, MPI_Request *request)
@@ -137,11 +136,7 @@ int main(int argc, char **argv)
     const int rounds = argc > 1 ? atoi(argv[1]) : 200;
     int data[LENGTH];
     MPI_Request persistent;
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     OK(MPI_Recv_init(data, LENGTH, MPI_INT, left, 7, MPI_COMM_WORLD, &persistent));
     for (int round = 0; round < rounds; round++) {
         one(round);

@@ -6,7 +6,7 @@
  *
  * huge: also a message of 2 GiB, where there is memory for another copy of it.
  */
-#include "check.h"
+#include "ring.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +14,6 @@
 
 enum { MANY = 12, KINDS = 11 };
 
-static int rank, size, left, right;
 static unsigned long long sum = 14695981039346656037ULL;
 static MPI_Datatype kinds[KINDS];
 static MPI_Op product;
@@ -248,11 +247,7 @@ static void exchange_huge(void)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     make();
     if (argc > 2 && rank == 0)
         exchange_huge();

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A ring with every kind of point-to-point traffic. Prints a checksum of what each rank received.
  */
-#include "check.h"
+#include "ring.h"
 
 #include <string.h>
 
 #define MANY 40
 #define LARGE 300000
 
-static int rank, size, left, right;
 static unsigned long long sum = 14695981039346656037ULL;
 
 static void add(const void *data, size_t bytes)
@@ -286,11 +285,7 @@ static void any_source(void)
 
 int main(int argc, char **argv)
 {
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     for (int round = 0; round < 3; round++) {
         blocking_modes();
         nothing();

@@ -2,12 +2,12 @@
 /* State that a program gives the library without getting a handle: error classes, codes and
  * strings, the buffer for buffered sends, generalized requests; and communicators that are made by
  * some of the members, or in the background. Runs as many rounds as the first argument says. */
-#include "check.h"
+#include "ring.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static int rank, size, left, right, class, code, queried, released;
+static int class, code, queried, released;
 static unsigned long long sum = 14695981039346656037ULL;
 static char buffer[20000];
 
@@ -119,11 +119,7 @@ static void communicators(int round)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     OK(MPI_Add_error_class(&class));
     OK(MPI_Add_error_code(class, &code));
     OK(MPI_Add_error_string(code, "a code of the program's"));

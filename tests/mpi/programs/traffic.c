@@ -2,14 +2,13 @@
 /* A ring of blocking and non-blocking messages with collectives in between, for as many rounds as
  * the first argument says. Prints a checksum of what each rank received; and the second argument,
  * if there is one, after the first round, when all ranks are at work. */
-#include "check.h"
+#include "ring.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define WORDS 20000
 
-static int rank, size, left, right;
 static unsigned long long sum = 14695981039346656037ULL;
 
 /* Eager messages run ahead of their receives, so that there is something to drain. */
@@ -82,11 +81,7 @@ static void ping_pong(int round)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 100;
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     for (int round = 0; round < rounds; round++) {
         unsigned long long all;
         ahead(round);

@@ -3,15 +3,15 @@
  * rounds as the first argument says; with 0 it pauses twice between rounds (pause.h). Prints a
  * checksum per rank. With `apart` as the second argument no ranks share memory, so that they may
  * move to different nodes. */
-#include "check.h"
 #include "pause.h"
+#include "ring.h"
 
 #include <string.h>
 #include <unistd.h>
 
 #define CELLS 64
 
-static int rank, size, left, right, keyval, errors;
+static int keyval, errors;
 static int near, near_size; /* among the ranks that share memory */
 static unsigned long long sum = 14695981039346656037ULL;
 static int created_cells[CELLS], dynamic_cells[CELLS], *allocated_cells, *shared_cells;
@@ -214,11 +214,7 @@ static void go_round(int round)
 int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 20;
-    OK(MPI_Init(&argc, &argv));
-    OK(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-    OK(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    left = (rank + size - 1) % size;
-    right = (rank + 1) % size;
+    begin_ring(&argc, &argv);
     make(argc > 2 && strcmp(argv[2], "apart") == 0);
     for (int round = 0; round < (rounds > 0 ? rounds : 3); round++) {
         go_round(round);
