@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A waiting datagram whose receiver has asked for the sender's process id.
-#include "probe.h"
+#include "ancillary.h"
 
 #include <stddef.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 
 int main(int argc, char **argv)
@@ -22,20 +21,9 @@ int main(int argc, char **argv)
         PROBE_TRY(close(sender));
         probe_ready();
         PROBE_SABOTAGE("datagram", recv(receiver, (char[4]){0}, 4, 0));
-        char text[8] = "";
-        union {
-            struct cmsghdr header;
-            char room[CMSG_SPACE(sizeof(struct ucred))];
-        } control = {0};
-        struct iovec part = {.iov_base = text, .iov_len = sizeof text - 1};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = &control,
-                                 .msg_controllen = sizeof control};
-        probe_equal("bytes of the datagram", 4, recvmsg(receiver, &message, MSG_DONTWAIT));
-        probe_equal("kind of what came with it", SCM_CREDENTIALS, control.header.cmsg_type);
         struct ucred who;
-        memcpy(&who, CMSG_DATA(&control.header), sizeof who);
+        probe_equal("kind of what came with it", SCM_CREDENTIALS,
+                    receive_with(receiver, 4, &who, sizeof who));
         probe_equal("process that has sent it", getpid(), who.pid);
         PROBE_TRY(close(receiver));
     } while (probe_more());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A datagram in the remaining end of a pair whose receiver has asked for the sender's id.
-#include "probe.h"
-
-#include <sys/socket.h>
+#include "ancillary.h"
 
 int main(int argc, char **argv)
 {
@@ -15,20 +13,9 @@ int main(int argc, char **argv)
         PROBE_TRY(close(pair[0]));
         probe_ready();
         PROBE_SABOTAGE("datagram", recv(pair[1], (char[4]){0}, 4, 0));
-        char text[8] = "";
-        union {
-            struct cmsghdr header;
-            char room[CMSG_SPACE(sizeof(struct ucred))];
-        } control = {0};
-        struct iovec part = {.iov_base = text, .iov_len = sizeof text - 1};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = &control,
-                                 .msg_controllen = sizeof control};
-        probe_equal("bytes of the datagram", 4, recvmsg(pair[1], &message, MSG_DONTWAIT));
-        probe_equal("kind of what came with it", SCM_CREDENTIALS, control.header.cmsg_type);
         struct ucred who;
-        memcpy(&who, CMSG_DATA(&control.header), sizeof who);
+        probe_equal("kind of what came with it", SCM_CREDENTIALS,
+                    receive_with(pair[1], 4, &who, sizeof who));
         probe_equal("process that has sent it", getpid(), who.pid);
         PROBE_TRY(close(pair[1]));
     } while (probe_more());

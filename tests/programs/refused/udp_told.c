@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A waiting UDP datagram whose receiver has asked for its destination address.
-#include "probe.h"
+#include "ancillary.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 
 int main(int argc, char **argv)
 {
@@ -20,19 +19,8 @@ int main(int argc, char **argv)
         PROBE_TRY(recv(fd, (char[4]){0}, 4, MSG_PEEK)); // waits for its arrival
         probe_ready();
         PROBE_SABOTAGE("datagram", recv(fd, (char[4]){0}, 4, 0));
-        char text[8] = "";
-        union {
-            struct cmsghdr header;
-            char room[CMSG_SPACE(sizeof(struct in_pktinfo))];
-        } control = {0};
-        struct iovec part = {.iov_base = text, .iov_len = sizeof text - 1};
-        struct msghdr message = {.msg_iov = &part,
-                                 .msg_iovlen = 1,
-                                 .msg_control = &control,
-                                 .msg_controllen = sizeof control};
-        probe_equal("bytes of the datagram", 4, recvmsg(fd, &message, MSG_DONTWAIT));
         struct in_pktinfo how;
-        memcpy(&how, CMSG_DATA(&control.header), sizeof how);
+        probe_equal("kind of what came with it", IP_PKTINFO, receive_with(fd, 4, &how, sizeof how));
         probe_equal("where it was sent to", to.sin_addr.s_addr, how.ipi_addr.s_addr);
         PROBE_TRY(close(fd));
     } while (probe_more());
