@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by codes.c and restarts.c: checks that are logged, children, requests.
+ * Shared by codes.c and restarts.c: children, requests.
  */
 #ifndef CRYO_TESTS_LIBCR_CODES_H
 #define CRYO_TESTS_LIBCR_CODES_H
+
+#include "log.h"
 
 #include <libcr.h>
 
@@ -21,30 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int log_fd;
-static int wrong;
 static const char *image;
-
-static void say(const char *what, long number)
-{
-    char line[128];
-    const int size = snprintf(line, sizeof(line), "%s %ld\n", what, number);
-    if (write(log_fd, line, (size_t)size) != size)
-        abort();
-}
-
-static void check(int ok, int line)
-{
-    if (!ok) {
-        const int error = errno;
-        say("wrong at line", line);
-        say("errno", error);
-        wrong = 1;
-    }
-}
-
-#define CHECK(condition) check((condition), __LINE__)
-#define FAILS(call, code) (errno = 0, CHECK((call) == -1 && errno == (code)))
 
 static const struct timespec moment = {0, 2000000};
 

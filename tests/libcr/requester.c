@@ -13,6 +13,8 @@
  *
  * It ends when LOG.end exists.
  */
+#include "log.h"
+
 #include <libcr.h>
 
 #include <errno.h>
@@ -28,29 +30,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static int log_fd;
-static int wrong;
-
-static void say(const char *what, long number)
-{
-    char line[128];
-    const int size = snprintf(line, sizeof(line), "%s %ld\n", what, number);
-    if (write(log_fd, line, (size_t)size) != size)
-        abort();
-}
-
-static void check(int ok, int line)
-{
-    if (!ok) {
-        say("wrong at line", line);
-        say("errno", errno);
-        wrong = 1;
-    }
-}
-
-#define CHECK(condition) check((condition), __LINE__)
-#define FAILS(call, code) (errno = 0, CHECK((call) == -1 && errno == (code)))
 
 static int callback(void *arg)
 {

@@ -13,6 +13,8 @@
  * without waiting for its child, which is then reparented. It ends when LOG.end exists. The log
  * has all results.
  */
+#include "log.h"
+
 #include <libcr.h>
 
 #include <errno.h>
@@ -24,16 +26,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int log_fd;
 static char log_name[4000];
-
-static void say(const char *what, long number)
-{
-    char line[128];
-    const int size = snprintf(line, sizeof(line), "%s %ld\n", what, number);
-    if (write(log_fd, line, (size_t)size) != size)
-        abort();
-}
 
 static const char *name(const char *suffix)
 {
