@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory: what is mapped, how, from where; and byte by byte the contents that the image has.
+#include "base/remote_address_text.hpp"
+#include "look/memory_file.hpp"
 #include "look/regions.hpp"
 #include "restore/compare.hpp"
 #include "restore/plan_parts.hpp"
@@ -130,12 +132,9 @@ Result<void> compare_context(const image::AioContext &context, const Fd &memory,
     });
     if (!is_mapped)
         return difference(what + " is not there");
-    const auto get = [&](uint64_t address, void *to, size_t size) {
-        return pread(memory.get(), to, size, static_cast<off_t>(address)) ==
-               static_cast<ssize_t>(size);
-    };
+    const RemoteAddress start(context.start);
     sys::AioRing ring = {};
-    if (!get(context.start, &ring, sizeof(ring)))
+    if (!capture::read_at(memory, start, &ring, sizeof(ring)))
         return Error::from_errno("reading " + what, errno);
     if (Result<void> same = same_number(what + ": its head", ring.head, context.head); !same)
         return same;
@@ -145,7 +144,8 @@ Result<void> compare_context(const image::AioContext &context, const Fd &memory,
     for (uint64_t i = 0; i < events.size() / sizeof(io_event); i++) {
         io_event event = {};
         const uint64_t slot = (context.head + i) % sys::aio_slots(context.end - context.start);
-        if (!get(context.start + sizeof(ring) + slot * sizeof(event), &event, sizeof(event)))
+        if (!capture::read_at(memory, start + sizeof(ring) + slot * sizeof(event), &event,
+                              sizeof(event)))
             return Error::from_errno("reading " + what, errno);
         if (memcmp(&event, events.data() + i * sizeof(event), sizeof(event)) != 0)
             return difference(fmt::format("{}: the event in slot {}", what, slot));
@@ -170,8 +170,8 @@ class Contents
     }
     Result<void> compare_pages(const Region &region, uint64_t first, uint64_t count, bool zeros);
     Result<void> compare_untouched(const Region &region, uint64_t first, uint64_t count);
-    void leave_out(uint64_t address, uint64_t size);
-    Result<void> found(const Region &region, uint64_t address) const;
+    void leave_out(RemoteAddress from, uint64_t size);
+    Result<void> found(const Region &region, RemoteAddress from) const;
 
     const Comparison &c_;
     Fd memory_, pages_;
@@ -180,31 +180,32 @@ class Contents
 };
 
 // Ignores rseq areas, where the kernel writes the processor that a thread runs on.
-void Contents::leave_out(uint64_t address, uint64_t size)
+void Contents::leave_out(RemoteAddress from, uint64_t size)
 {
     for (const image::Thread &thread : c_.saved.threads()) {
-        const uint64_t start = std::max(thread.rseq, address);
-        const uint64_t end = std::min(thread.rseq + thread.rseq_size, address + size);
+        const RemoteAddress area(thread.rseq);
+        const RemoteAddress start = std::max(area, from);
+        const RemoteAddress end = std::min(area + thread.rseq_size, from + size);
         if (thread.rseq != 0 && start < end)
-            memcpy(&now_[start - address], &saved_[start - address], end - start);
+            memcpy(&now_[start - from], &saved_[start - from], end - start);
     }
 }
 
-Result<void> Contents::found(const Region &region, uint64_t address) const
+Result<void> Contents::found(const Region &region, RemoteAddress from) const
 {
-    const uint64_t size = std::min(region.end - address, piece * page_size);
+    const uint64_t size = std::min(RemoteAddress(region.end) - from, piece * page_size);
     const auto [mine, theirs] =
         std::mismatch(now_.begin(), now_.begin() + static_cast<ptrdiff_t>(size), saved_.begin());
     return difference(fmt::format(
         "memory at {}: the byte at {:x} is {:02x}, and {:02x} in the "
         "image",
-        name_of(c_, region), address + static_cast<uint64_t>(mine - now_.begin()), *mine, *theirs));
+        name_of(c_, region), from + static_cast<uint64_t>(mine - now_.begin()), *mine, *theirs));
 }
 
 Result<void> Contents::compare_pages(const Region &region, uint64_t first, uint64_t count,
                                      bool zeros)
 {
-    const uint64_t address = region.start + first * page_size;
+    const RemoteAddress from = RemoteAddress(region.start) + first * page_size;
     const size_t size = count * page_size;
     if (zeros) {
         std::fill_n(saved_.begin(), size, 0);
@@ -214,16 +215,16 @@ Result<void> Contents::compare_pages(const Region &region, uint64_t first, uint6
         return got;
     }
     for (size_t have = 0; have < size;) {
-        const ssize_t n =
-            pread(memory_.get(), &now_[have], size - have, static_cast<off_t>(address + have));
+        const ssize_t n = pread(memory_.get(), &now_[have], size - have,
+                                static_cast<off_t>((from + have).number()));
         if (n <= 0)
             return Error::from_errno(fmt::format("reading memory at {}", name_of(c_, region)),
                                      n < 0 ? errno : EIO);
         have += static_cast<size_t>(n);
     }
-    leave_out(address, size);
+    leave_out(from, size);
     if (memcmp(now_.data(), saved_.data(), size) != 0)
-        return found(region, address);
+        return found(region, from);
     if (c_.moved)
         c_.moved(size);
     return {};

@@ -156,11 +156,11 @@ Result<void> check_stopped(const Target &target, const AgentLibrary &library,
     if (Result<void> may = check_attachable_by_tracer(proc); !may)
         return may;
     const std::optional<RemoteAddress> base = library.find_in(proc);
-    const auto is_in_agent = [&](uint64_t address) {
-        return base && address >= base->number() && address - base->number() <= library.span;
+    const auto is_in_agent = [&](RemoteAddress address) {
+        return base && address >= *base && address - *base <= library.span;
     };
     // On the one stack that the agent begins on.
-    if (is_in_agent(registers.rsp) || is_in_agent(registers.rip))
+    if (is_in_agent(RemoteAddress(registers.rsp)) || is_in_agent(RemoteAddress(registers.rip)))
         return Error(EBUSY,
                      fmt::format("process {} is still being entered, for a cr_checkpoint --attach "
                                  "that was ended: let it go on (kill -CONT {}) and try again",

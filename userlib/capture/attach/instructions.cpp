@@ -45,13 +45,14 @@ Result<Instructions> find_instructions(const Proc &proc)
         if (!range || rights != "r-xp" || line.find("[vsyscall]") != std::string_view::npos)
             continue;
         // What stretches over the border of two pieces is passed over: there are many.
-        for (uint64_t at = range->start; at < range->end; at += piece_size) {
-            piece.resize(std::min<uint64_t>(piece_size, range->end - at));
-            if (!read_memory(proc.pid(), RemoteAddress(at), piece.data(), piece.size()))
+        const RemoteAddress end(range->end);
+        for (RemoteAddress at(range->start); at < end; at += piece_size) {
+            piece.resize(std::min<uint64_t>(piece_size, end - at));
+            if (!read_memory(proc.pid(), at, piece.data(), piece.size()))
                 break;
-            note(found.call, piece, call_and_return, RemoteAddress(at));
-            note(found.sigreturn, piece, wide_sigreturn, RemoteAddress(at));
-            note(found.sigreturn, piece, short_sigreturn, RemoteAddress(at));
+            note(found.call, piece, call_and_return, at);
+            note(found.sigreturn, piece, wide_sigreturn, at);
+            note(found.sigreturn, piece, short_sigreturn, at);
             if (found.call != RemoteAddress() && found.sigreturn != RemoteAddress())
                 return found;
         }

@@ -2,6 +2,7 @@
 #include "capture/gather/ending.hpp"
 
 #include "look/members.hpp"
+#include "look/memory_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -56,12 +57,11 @@ Ended await_ends(const Members &members, int signal)
 }
 
 // Whether a thread of a process that stands still blocks the signal, by its signal frame.
-bool is_blocked(int memory, const image::Thread &thread, int signal)
+bool is_blocked(const Fd &memory, const image::Thread &thread, int signal)
 {
-    const auto at = static_cast<off_t>(thread.sp + offsetof(ucontext_t, uc_sigmask));
+    const RemoteAddress at = RemoteAddress(thread.sp) + offsetof(ucontext_t, uc_sigmask);
     uint64_t mask = 0;
-    return pread(memory, &mask, sizeof(mask), at) == sizeof(mask) &&
-           (mask >> (signal - 1) & 1) != 0;
+    return read_at(memory, at, &mask, sizeof(mask)) && (mask >> (signal - 1) & 1) != 0;
 }
 
 // Why the signal does not end the process at once; nothing, if it does.
@@ -75,7 +75,7 @@ std::string_view why_it_goes_on(const Description &d, int signal)
     const Result<Fd> memory = d.proc.open("mem", O_RDONLY);
     const bool blocks = memory && !d.threads.empty() &&
                         std::ranges::all_of(d.threads, [&](const image::Thread &thread) {
-                            return is_blocked(memory->get(), thread, signal);
+                            return is_blocked(*memory, thread, signal);
                         });
     return blocks ? "blocks" : "";
 }

@@ -26,7 +26,8 @@ Result<void> Member::describe()
     if (Result<void> described = capture::describe(d_, process_.agent()); !described)
         return described;
     for (const image::Thread &thread : d_.threads) {
-        if (Result<void> mended = process_.mend_frame(static_cast<pid_t>(thread.tid), thread.sp);
+        if (Result<void> mended =
+                process_.mend_frame(static_cast<pid_t>(thread.tid), RemoteAddress(thread.sp));
             !mended)
             return mended;
     }

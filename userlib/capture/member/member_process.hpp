@@ -62,7 +62,7 @@ class MemberProcess
     Result<void> await_stop();
     uint64_t threads() const { return threads_; }
     // For each thread once it is known: see Stopped.
-    Result<void> mend_frame(pid_t tid, uint64_t frame) const
+    Result<void> mend_frame(pid_t tid, RemoteAddress frame) const
     {
         return stopped_ ? stopped_->mend_frame(tid, frame) : Result<void>();
     }

@@ -4,6 +4,7 @@
 #include "capture/memory/tracker.hpp"
 #include "capture/memory/userfaultfd.hpp"
 #include "look/members.hpp"
+#include "look/memory_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -31,28 +32,23 @@ constexpr uint64_t least = 64 * page;
 // Limits for one call.
 constexpr size_t most_at_once = 512, most_bytes_at_once = 1 << 20;
 
-bool get(const Fd &memory, uint64_t address, void *to, size_t size)
-{
-    return pread(memory.get(), to, size, static_cast<off_t>(address)) == static_cast<ssize_t>(size);
-}
-
 // The part of the reads that the agent made to stop the program.
-uint64_t agents_reads(const Fd &memory, uint64_t address)
+uint64_t agents_reads(const Fd &memory, RemoteAddress address)
 {
     TrackerMark mark = {};
     const bool counted =
-        get(memory, address, &mark, sizeof(mark)) && mark.has_reads == agent::reads_counted;
+        read_at(memory, address, &mark, sizeof(mark)) && mark.has_reads == agent::reads_counted;
     return counted ? mark.reads : 0;
 }
 
 // Whether a thread of the program is in process_vm_writev, perhaps on its own memory. As with other
 // processes (may_write_to_others), the pages that it writes to may have been looked up before they
 // were protected. A call that begins later is no danger.
-bool writes_to_itself(const Fd &memory, uint64_t address)
+bool writes_to_itself(const Fd &memory, RemoteAddress address)
 {
     TrackerMark mark = {};
-    return get(memory, address, &mark, sizeof(mark)) && mark.has_writes == agent::writes_counted &&
-           mark.writes != 0;
+    return read_at(memory, address, &mark, sizeof(mark)) &&
+           mark.has_writes == agent::writes_counted && mark.writes != 0;
 }
 
 // Finished calls of read(2) and the like, by all threads that ever existed.
@@ -158,18 +154,19 @@ bool EarlyCopy::begin(const Proc &proc, const DeltaPlan::Base &base)
         return false;
     for (const DeltaPlan::Watched *watched : {&base.watched, &base.previous_watched}) {
         TrackerMark mark = {};
-        if (watched->mark == 0 || watched->needs_copy || watched->token == nothing ||
-            !get(*memory, watched->mark, &mark, sizeof(mark)) ||
+        const RemoteAddress at(watched->mark);
+        if (at == RemoteAddress() || watched->needs_copy || watched->token == nothing ||
+            !read_at(*memory, at, &mark, sizeof(mark)) ||
             memcmp(mark.token, watched->token.data(), sizeof(mark.token)) != 0)
             continue;
         of_previous_ = watched == &base.previous_watched;
-        mark_ = watched->mark;
+        mark_ = at;
         changes_ = mark.changes;
         break;
     }
-    if (mark_ == 0 || getrandom(token_.data(), token_.size(), 0) != ssize_t(token_.size()) ||
-        pwrite(memory->get(), token_.data(), token_.size(), static_cast<off_t>(mark_)) !=
-            ssize_t(token_.size())) {
+    if (mark_ == RemoteAddress() ||
+        getrandom(token_.data(), token_.size(), 0) != ssize_t(token_.size()) ||
+        !write_at(*memory, mark_, token_.data(), token_.size())) {
         token_ = {};
         return false;
     }
@@ -206,7 +203,7 @@ bool EarlyCopy::read(pid_t pid, std::span<const Run> runs, std::span<char> to) c
         return true;
     for (const Run &run : runs) {
         const size_t size = run.end - run.start;
-        if (!get(memory_, run.start, to.data(), size))
+        if (!read_at(memory_, RemoteAddress(run.start), to.data(), size))
             return false;
         to = to.subspan(size);
     }
@@ -341,7 +338,7 @@ EarlyCopy EarlyCopy::of(const Proc &proc, std::string_view smaps, const DeltaPla
 bool EarlyCopy::is_of(const TrackerLink &link) const
 {
     constexpr std::array<uint8_t, 16> nothing{};
-    return token_ != nothing && link.token == token_ && link.mark == mark_ &&
+    return token_ != nothing && link.token == token_ && RemoteAddress(link.mark) == mark_ &&
            link.changes == changes_;
 }
 

@@ -12,6 +12,7 @@
 // everything.
 #pragma once
 
+#include "base/remote_address.hpp"
 #include "capture/memory/delta_plan.hpp"
 #include "capture/memory/pages.hpp"
 #include "capture/memory/stage.hpp"
@@ -50,8 +51,9 @@ class EarlyCopy
     void copy(const Proc &proc, Stage &stage);
     bool read(pid_t pid, std::span<const Run> runs, std::span<char> to) const;
 
-    Fd memory_; // /proc/PID/mem
-    uint64_t mark_ = 0, changes_ = 0;
+    Fd memory_;          // /proc/PID/mem
+    RemoteAddress mark_; // of the agent's TrackerMark
+    uint64_t changes_ = 0;
     std::array<uint8_t, 16> token_{}; // zero: begin() was not called, or failed
     bool of_previous_ = false;
     std::vector<Run> changed_; // ascending, as the others: protected here, or possibly so

@@ -148,7 +148,7 @@ Result<void> SoftDirty::arm(const std::vector<Run> &mappings, const std::vector<
             return Error::from_errno("watching memory", errno);
     }
     for (const Run &mapping : mappings) {
-        if (is_registered(uffd_, map_, mapping.start)) {
+        if (is_registered(uffd_, map_, RemoteAddress(mapping.start))) {
             if (continues)
                 known_.push_back(mapping);
         } else if (mapping.end - mapping.start < least_size || !is_watched_by(uffd_, mapping)) {

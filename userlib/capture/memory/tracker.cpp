@@ -239,7 +239,7 @@ Result<Watchers> who_watches(AgentSession &session, const Proc &proc, std::strin
         // entry is one mapping, so checking its first page is enough.
         const bool registered =
             link->kind == TrackerKind::soft_dirty
-                ? is_registered(link->fd, *map, mapping.start)
+                ? is_registered(link->fd, *map, RemoteAddress(mapping.start))
                 : static_cast<bool>(map->written(mapping.start, mapping.start + page));
         if (link->fd && registered && is_watched_by(link->fd, mapping))
             found.ours.push_back(mapping);

@@ -28,13 +28,13 @@ bool is_watched_by(const Fd &userfaultfd, const Run &mapping)
 // The kernel does not check whose registration it is: an existing protection would be removed,
 // although another process owns it. Our own registrations are asked for in this way only where they
 // protect nothing.
-bool is_registered(const Fd &userfaultfd, const PageMap &map, uint64_t address)
+bool is_registered(const Fd &userfaultfd, const PageMap &map, RemoteAddress address)
 {
     constexpr uint64_t page = image::kPageSize;
-    if (map.is_protected(address))
+    if (map.is_protected(address.number()))
         return false;
     uffdio_writeprotect nothing = {};
-    nothing.range = {address, page};
+    nothing.range = {address.number(), page};
     return ioctl(userfaultfd.get(), UFFDIO_WRITEPROTECT, &nothing) == 0;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "base/remote_address.hpp"
 #include "capture/memory/pages.hpp"
 #include "look/runs.hpp"
 
@@ -16,6 +17,6 @@ bool kernel_is_at_least(unsigned major, unsigned minor);
 bool is_watched_by(const Fd &userfaultfd, const Run &mapping);
 // Whether the mapping at this address is registered with any userfaultfd, ours or not. False where
 // its first page is protected, by another userfaultfd: ours only registers.
-bool is_registered(const Fd &userfaultfd, const PageMap &map, uint64_t address);
+bool is_registered(const Fd &userfaultfd, const PageMap &map, RemoteAddress address);
 
 } // namespace cryo::capture

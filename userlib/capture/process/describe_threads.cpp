@@ -56,7 +56,7 @@ void take_foreign_rseq(Description &d, const agent::ThreadFacts &facts, image::T
             "leave the C library's in place; GLIBC_TUNABLES=glibc.pthread.rseq=0 takes it away");
         return;
     }
-    thread.rseq = found->address;
+    thread.rseq = found->address.number();
     thread.rseq_size = found->size;
     thread.rseq_signature = found->signature;
 }

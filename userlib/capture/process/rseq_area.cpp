@@ -17,7 +17,8 @@ Result<RegisteredRseq> registered_rseq(pid_t tid)
     __ptrace_rseq_configuration found = {};
     if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(found), &found) != sizeof(found))
         return Error::from_errno(fmt::format("thread {}: asking for the address", tid), errno);
-    return RegisteredRseq{found.rseq_abi_pointer, found.rseq_abi_size, found.signature};
+    return RegisteredRseq{RemoteAddress(found.rseq_abi_pointer), found.rseq_abi_size,
+                          found.signature};
 }
 
 } // namespace cryo::capture

@@ -4,6 +4,7 @@
 // own, which only a tracer can find out.
 #pragma once
 
+#include "base/remote_address.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 namespace cryo::capture {
 
 struct RegisteredRseq {
-    uint64_t address = 0; // 0: none
+    RemoteAddress address; // 0: none
     uint32_t size = 0;
     uint32_t signature = 0;
 };

@@ -2,6 +2,7 @@
 #include "capture/process/stopped.hpp"
 
 #include "look/members.hpp"
+#include "look/memory_file.hpp"
 #include "look/proc.hpp"
 #include "protocol/agent.hpp"
 
@@ -172,7 +173,7 @@ Result<void> Stopped::follow()
     return {};
 }
 
-Result<void> Stopped::mend_frame(pid_t tid, uint64_t frame) const
+Result<void> Stopped::mend_frame(pid_t tid, RemoteAddress frame) const
 {
     const auto found = threads_.find(tid);
     if (found == threads_.end() || !found->second.masked)
@@ -180,9 +181,8 @@ Result<void> Stopped::mend_frame(pid_t tid, uint64_t frame) const
     Result<Fd> memory = Proc(pid_).open("mem", O_RDWR);
     if (!memory)
         return memory.error();
-    const auto at = static_cast<off_t>(frame + offsetof(ucontext_t, uc_sigmask));
     const uint64_t mask = found->second.mask;
-    if (pwrite(memory->get(), &mask, sizeof(mask), at) != sizeof(mask))
+    if (!write_at(*memory, frame + offsetof(ucontext_t, uc_sigmask), &mask, sizeof(mask)))
         return Error::from_errno(fmt::format("mending the frame of thread {}", tid), errno);
     return {};
 }

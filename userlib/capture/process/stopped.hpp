@@ -16,6 +16,7 @@
 //     one->put_back();
 #pragma once
 
+#include "base/remote_address.hpp"
 #include "base/result.hpp"
 
 #include <cstdint>
@@ -41,7 +42,7 @@ class Stopped
     Result<void> put_back();
     // Writes a thread's own signal mask into its signal frame, if other signals were blocked
     // meanwhile. `frame`: its address.
-    Result<void> mend_frame(pid_t tid, uint64_t frame) const;
+    Result<void> mend_frame(pid_t tid, RemoteAddress frame) const;
 
   private:
     struct Thread {
