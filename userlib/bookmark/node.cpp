@@ -8,7 +8,8 @@
 namespace cryo::bookmark {
 
 Node::Node(Config config, Output &output)
-    : config_(std::move(config)), output_(output), children_(config_.routes.children)
+    : config_(std::move(config)), output_(output), children_(config_.routes.children),
+      clocks_(config_.most_communicators), counts_(config_.routes.children)
 {}
 
 Result<void> Node::from_child(uint32_t child, Bytes bytes)
@@ -29,9 +30,8 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
     }
     if (m.epoch != epoch_ || stage_ == Stage::idle || stage_ == Stage::over)
         return {}; // belongs to a checkpoint that is over
-    if (!has_room_for(m))
+    if (!clocks_.has_room_for(m.clocks))
         return Error(EPROTO, fmt::format("child {}: has communicators without end", child));
-    Child &c = children_[child];
     switch (m.type) {
     case MessageType::clocks:
         on_clocks(child, m);
@@ -47,14 +47,11 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
             on_need(m);
         break;
     case MessageType::ready:
-        c.ready = m.acks;
-        c.sent.clear();
-        for (const CountEntry &e : m.counts)
-            c.sent[e.rank] += e.tally;
+        counts_.hear(child, m);
         check_ready();
         break;
     case MessageType::drained:
-        c.drained = true;
+        children_[child].drained = true;
         check_drained();
         break;
     case MessageType::state:
@@ -91,18 +88,19 @@ Result<void> Node::from_parent(Bytes bytes)
         return {};
     switch (m.type) {
     case MessageType::targets:
-        acks_++;
+        counts_.told_by_parent();
         on_targets(m);
         break;
     case MessageType::need:
-        acks_++;
+        counts_.told_by_parent();
         pass_need_down(m, {});
         break;
     case MessageType::unneed:
         pass_need_down(m, {});
         break;
     case MessageType::expected:
-        on_expected(m);
+        counts_.expect(m.counts);
+        send_expected();
         break;
     case MessageType::go:
     case MessageType::abandon:
@@ -134,54 +132,24 @@ void Node::begin(uint32_t epoch)
     epoch_ = epoch;
     stage_ = Stage::clocks;
     outcome_ = Outcome::working;
-    known_.clear();
+    clocks_.clear();
+    counts_ = CountsBelow(config_.routes.children);
     early_.clear();
-    due_.clear();
-    acks_ = rounds_ = 0;
+    rounds_ = 0;
     raises_ = 0;
     drained_ = false;
-    ready_for_.reset();
-    for (Child &c : children_) {
-        bool lost = c.lost;
-        c = Child{};
-        c.lost = lost;
-    }
+    for (Child &c : children_)
+        c = Child{.lost = c.lost};
     to_all(message(MessageType::request));
     for (uint32_t i = 0; i < children_.size(); i++)
         if (children_[i].lost)
             lost_child(i);
 }
 
-// A child that makes communicators up would otherwise take all memory.
-bool Node::has_room_for(const Message &m) const
-{
-    const uint64_t most = config_.most_communicators;
-    if (known_.size() + m.clocks.size() <= most)
-        return true;
-    const auto fresh = std::count_if(m.clocks.begin(), m.clocks.end(), [&](const ClockEntry &e) {
-        return known_.count(e.comm) == 0;
-    });
-    return known_.size() + static_cast<uint64_t>(fresh) <= most;
-}
-
-void Node::hear(uint32_t child, const ClockEntry &e)
-{
-    Known &known = known_[e.comm];
-    known.members = e.members;
-    known.heard += e.heard;
-    known.high = std::max(known.high, e.high);
-    auto at = std::find_if(known.below.begin(), known.below.end(),
-                           [&](const Member &m) { return m.child == child; });
-    if (at == known.below.end())
-        known.below.push_back({child, e.low});
-    else if (e.heard)
-        at->low = std::min(at->low, e.low);
-}
-
 void Node::on_clocks(uint32_t child, const Message &m)
 {
     for (const ClockEntry &e : m.clocks)
-        hear(child, e);
+        clocks_.hear(child, e);
     children_[child].clocks = true;
     if (std::all_of(children_.begin(), children_.end(), [](const Child &c) { return c.clocks; }))
         clocks_complete();
@@ -192,67 +160,44 @@ void Node::clocks_complete()
     stage_ = Stage::running;
     rounds_++;
     Message above = message(MessageType::clocks);
-    std::map<uint32_t, Message> targets;
-    for (auto &[id, known] : known_) {
-        uint64_t low = known.high;
-        for (const Member &m : known.below)
-            low = std::min(low, m.low);
-        known.home = config_.root || known.heard == known.members;
-        if (known.home)
-            raise_low(known, id, targets);
-        else
-            above.clocks.push_back({.comm = id,
-                                    .members = known.members,
-                                    .heard = known.heard,
-                                    .low = low,
-                                    .high = known.high});
-    }
+    ClocksBelow::Targets targets;
+    clocks_.find_homes(config_.root, above.clocks, targets);
     if (!config_.root)
         up(above);
-    send_targets(targets);
+    send_targets(std::move(targets));
     for (const Message &m : std::exchange(early_, {}))
         on_need(m);
     check_ready();
 }
 
-// Sends targets to each child that may have a member below the highest clock.
-void Node::raise_low(const Known &known, CommId id, std::map<uint32_t, Message> &targets) const
+void Node::send_targets(ClocksBelow::Targets targets)
 {
-    for (const Member &m : known.below) {
-        if (m.low >= known.high)
-            continue;
-        auto at = targets.try_emplace(m.child, MessageType::targets, epoch_).first;
-        at->second.clocks.push_back(
-            {.comm = id, .members = known.members, .heard = 0, .low = 0, .high = known.high});
-    }
-}
-
-void Node::send_targets(std::map<uint32_t, Message> &targets)
-{
-    for (const auto &[child, m] : targets)
+    for (auto &[child, clocks] : targets) {
+        Message m = message(MessageType::targets);
+        m.clocks = std::move(clocks);
         tell(child, m);
+    }
 }
 
 void Node::on_raise(uint32_t child, const Message &m)
 {
     raises_++;
     Message above = message(MessageType::raise);
-    std::map<uint32_t, Message> targets;
+    ClocksBelow::Targets targets;
     for (const ClockEntry &e : m.clocks) {
-        hear(child, e);
-        const Known &known = known_[e.comm];
+        clocks_.hear(child, e);
         if (stage_ == Stage::clocks)
             continue; // this node's own `clocks` message will include it
         // A communicator first reported by a raise has its home at the root.
-        if (known.home || config_.root) {
-            raise_low(known, e.comm, targets);
+        if (clocks_.is_home(e.comm) || config_.root) {
+            clocks_.add_targets(e.comm, targets);
             if (e.heard)
-                tell_wanted(child, known);
+                tell_wanted(child, e.comm);
         } else {
             above.clocks.push_back(e);
         }
     }
-    send_targets(targets);
+    send_targets(std::move(targets));
     if (!above.clocks.empty())
         up(above);
     if (config_.root && raises_ > config_.most_raises)
@@ -261,24 +206,22 @@ void Node::on_raise(uint32_t child, const Message &m)
 
 void Node::on_targets(const Message &m)
 {
-    std::map<uint32_t, Message> targets;
+    ClocksBelow::Targets targets;
     for (const ClockEntry &e : m.clocks) {
-        Known &known = known_[e.comm];
-        known.high = std::max(known.high, e.high);
-        raise_low(known, e.comm, targets);
+        clocks_.raise(e.comm, e.high);
+        clocks_.add_targets(e.comm, targets);
     }
-    send_targets(targets);
+    send_targets(std::move(targets));
     check_ready();
 }
 
 void Node::on_need(const Message &m)
 {
     if (m.need.comm) {
-        auto at = known_.find(m.need.comm);
-        if (!config_.root && (at == known_.end() || !at->second.home)) {
+        if (!config_.root && !clocks_.is_home(m.need.comm)) {
             up(m);
-        } else if (at != known_.end()) {
-            keep_need(at->second, m);
+        } else if (clocks_.knows(m.need.comm)) {
+            clocks_.note_need(m.type, m.need);
             pass_need_down(m, {});
         }
         return;
@@ -290,18 +233,10 @@ void Node::on_need(const Message &m)
         up(m);
 }
 
-void Node::keep_need(Known &known, const Message &m) const
-{
-    if (m.type == MessageType::need)
-        known.wanted[m.need.from] = m.need;
-    else
-        known.wanted.erase(m.need.from);
-}
-
 // The member that has only now created the communicator may be the one a rank waits for.
-void Node::tell_wanted(uint32_t child, const Known &known)
+void Node::tell_wanted(uint32_t child, CommId comm)
 {
-    for (const auto &[from, need] : known.wanted) {
+    for (const Need &need : clocks_.needs(comm)) {
         Message m = message(MessageType::need);
         m.need = need;
         tell(child, m);
@@ -321,42 +256,23 @@ void Node::pass_need_down(const Message &m, std::optional<uint32_t> child)
     } else if (m.need.comm == 0) {
         if (uint32_t to = config_.routes.child_of(m.need.to); to != Routes::kElsewhere)
             pass(to);
-    } else if (auto at = known_.find(m.need.comm); at != known_.end()) {
-        for (const Member &member : at->second.below)
-            pass(member.child);
+    } else {
+        for (const uint32_t to : clocks_.children_of(m.need.comm))
+            pass(to);
     }
     check_ready();
 }
 
 void Node::check_ready()
 {
-    // A `ready` that does not acknowledge everything sent to that child is out of date.
-    if (stage_ != Stage::running || ready_for_ == acks_)
+    if (stage_ != Stage::running || !counts_.is_report_due())
         return;
-    for (const Child &c : children_)
-        if (c.ready != c.told)
-            return;
-    ready_for_ = acks_;
-    due_.clear();
     Message above = message(MessageType::ready);
-    above.acks = acks_;
-    std::map<WorldRank, Tally> outside;
-    for (const Child &c : children_)
-        for (const auto &[rank, tally] : c.sent)
-            (config_.routes.child_of(rank) == Routes::kElsewhere ? outside : due_)[rank] += tally;
-    for (const auto &[rank, tally] : outside)
-        above.counts.push_back({rank, tally});
+    counts_.report(config_.routes, above);
     if (config_.root)
         send_expected();
     else
         up(above);
-}
-
-void Node::on_expected(const Message &m)
-{
-    for (const CountEntry &e : m.counts)
-        due_[e.rank] += e.tally;
-    send_expected();
 }
 
 void Node::send_expected()
@@ -364,12 +280,9 @@ void Node::send_expected()
     stage_ = Stage::cut;
     rounds_++;
     std::vector<Message> messages(children_.size(), message(MessageType::expected));
-    for (const auto &[rank, tally] : due_)
-        if (uint32_t child = config_.routes.child_of(rank); child != Routes::kElsewhere)
-            messages[child].counts.push_back({rank, tally});
+    counts_.take(config_.routes, messages);
     for (uint32_t i = 0; i < children_.size(); i++)
         down(i, messages[i]);
-    due_.clear();
     check_drained();
 }
 
@@ -458,7 +371,7 @@ void Node::lost_parent()
 
 void Node::tell(uint32_t child, const Message &m)
 {
-    children_[child].told++;
+    counts_.told(child);
     down(child, m);
 }
 

@@ -14,12 +14,14 @@
 //     node.inquire();             // who is not ready yet? Answers come to Output::state()
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 #include "base/result.hpp"
+#include "bookmark/clocks_below.hpp"
+#include "bookmark/counts_below.hpp"
 #include "bookmark/topology.hpp"
 #include "bookmark/wire.hpp"
 
@@ -82,21 +84,6 @@ class Node
         bool lost = false;
         bool clocks = false;
         bool drained = false;
-        uint32_t told = 0;             // messages sent to it that its `ready` must acknowledge
-        std::optional<uint32_t> ready; // messages acknowledged by its last `ready`
-        std::map<WorldRank, Tally> sent;
-    };
-    struct Member { // a child with members of a communicator below it
-        uint32_t child;
-        uint64_t low;
-    };
-    struct Known {
-        uint32_t members = 0;
-        uint32_t heard = 0;
-        uint64_t high = 0;
-        bool home = false; // this node, not an ancestor, computes its targets
-        std::vector<Member> below;
-        std::map<WorldRank, Need> wanted; // ranks that wait for any member; kept at its home
     };
     enum class Stage : uint8_t { idle, clocks, running, cut, over };
 
@@ -105,15 +92,10 @@ class Node
     void on_clocks(uint32_t child, const Message &m);
     void on_raise(uint32_t child, const Message &m);
     void on_need(const Message &m);
-    void keep_need(Known &known, const Message &m) const;
-    void tell_wanted(uint32_t child, const Known &known);
+    void tell_wanted(uint32_t child, CommId comm);
     void on_targets(const Message &m);
-    void on_expected(const Message &m);
-    bool has_room_for(const Message &m) const;
-    void hear(uint32_t child, const ClockEntry &e);
     void clocks_complete();
-    void raise_low(const Known &known, CommId id, std::map<uint32_t, Message> &targets) const;
-    void send_targets(std::map<uint32_t, Message> &targets);
+    void send_targets(ClocksBelow::Targets targets);
     void pass_need_down(const Message &m, std::optional<uint32_t> child);
     void tell(uint32_t child, const Message &m); // counted: the child's `ready` must acknowledge it
     void check_ready();
@@ -127,15 +109,13 @@ class Node
     Config config_;
     Output &output_;
     std::vector<Child> children_;
-    std::unordered_map<CommId, Known> known_;
-    std::vector<Message> early_;     // needs received before all clocks were in
-    std::map<WorldRank, Tally> due_; // messages due to ranks below: from below, then from anywhere
+    ClocksBelow clocks_;
+    CountsBelow counts_;
+    std::vector<Message> early_; // needs received before all clocks were in
     Stage stage_ = Stage::idle;
     Outcome outcome_ = Outcome::none;
     StateEntry reason_;
     uint32_t epoch_ = 0;
-    uint32_t acks_ = 0; // messages from the parent that this node's `ready` must acknowledge
-    std::optional<uint32_t> ready_for_;
     bool drained_ = false;
     uint64_t raises_ = 0;
     unsigned rounds_ = 0;

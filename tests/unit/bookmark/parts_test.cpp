@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Counters, ids, wire formats.
+// Counters, ids, wire formats, and what a node of the tree keeps.
 #include <gtest/gtest.h>
 #include <random>
 #include <thread>
@@ -172,6 +172,58 @@ TEST(Wire, GarbageIsRefused)
             ASSERT_EQ(packed_size(back), bytes.size());
         }
     }
+}
+
+TEST(ClocksBelow, AHomeHasAllMembersBelowIt)
+{
+    ClocksBelow clocks(10);
+    clocks.hear(0, {.comm = 1, .members = 3, .heard = 2, .low = 4, .high = 5});
+    clocks.hear(1, {.comm = 1, .members = 3, .heard = 1, .low = 7, .high = 7});
+    clocks.hear(1, {.comm = 2, .members = 9, .heard = 1, .low = 2, .high = 2});
+    ClocksBelow::Entries above;
+    ClocksBelow::Targets targets;
+    clocks.find_homes(false, above, targets);
+    EXPECT_TRUE(clocks.is_home(1));
+    EXPECT_FALSE(clocks.is_home(2));
+    ASSERT_EQ(1U, above.size());
+    EXPECT_EQ((ClockEntry{.comm = 2, .members = 9, .heard = 1, .low = 2, .high = 2}), above[0]);
+    ASSERT_EQ(1U, targets.size()); // who has the highest clock runs on to nowhere
+    EXPECT_EQ(7U, targets.at(0).at(0).high);
+    targets.clear();
+    clocks.raise(2, 3);
+    clocks.add_targets(2, targets);
+    EXPECT_EQ(3U, targets.at(1).at(0).high);
+    EXPECT_EQ((std::vector<uint32_t>{0, 1}), clocks.children_of(1));
+    EXPECT_TRUE(clocks.children_of(3).empty());
+}
+
+TEST(CountsBelow, AReportIsOutOfDateUntilItAcknowledgesAll)
+{
+    const Routes routes = {.children = 2, .is_rank = {true, true}, .runs = {{0, 0, 0}, {1, 1, 1}}};
+    CountsBelow counts(2);
+    counts.told(0);
+    Message ready(MessageType::ready, 1);
+    ready.counts = {{.rank = 1, .tally = {2, 20}}, {.rank = 5, .tally = {1, 10}}};
+    counts.hear(0, ready);
+    counts.hear(1, Message(MessageType::ready, 1));
+    EXPECT_FALSE(counts.is_report_due());
+    ready.acks = 1;
+    counts.hear(0, ready);
+    ASSERT_TRUE(counts.is_report_due());
+    Message above(MessageType::ready, 1);
+    counts.report(routes, above);
+    ASSERT_EQ(1U, above.counts.size());
+    EXPECT_EQ(5U, above.counts[0].rank);
+    EXPECT_FALSE(counts.is_report_due());
+    counts.told_by_parent();
+    EXPECT_TRUE(counts.is_report_due());
+    const CountEntry from_elsewhere = {.rank = 1, .tally = {3, 30}};
+    counts.expect({&from_elsewhere, 1});
+    std::vector<Message> expected(2, Message(MessageType::expected, 1));
+    counts.take(routes, expected);
+    EXPECT_TRUE(expected[0].counts.empty());
+    ASSERT_EQ(1U, expected[1].counts.size());
+    EXPECT_EQ((Tally{5, 50}), expected[1].counts[0].tally);
 }
 
 TEST(Node, RefusesWhatIsNoMessage)
