@@ -16,7 +16,7 @@ Result<Fd> keep_piped(int from);
 // The request's own, if it has been opened already.
 Result<std::shared_ptr<image::Snapshot>> open_image(const RestartRequest &request,
                                                     const std::string &file);
-// Its first member: that of the root, or of a backend that keeps all processes in one image.
+// The first member of it: the root, or all processes of a backend that keeps them in one image.
 Result<std::unique_ptr<image::Image>> open_first_member(const RestartRequest &request,
                                                         const std::string &file);
 
