@@ -358,16 +358,7 @@ TEST_F(Faults, RootRestore)
             stream = make_stream();
             ASSERT_EQ(static_cast<ssize_t>(pages * page),
                       write(stream.out.get(), source.at(0), pages * page));
-            restore = {};
-            restore.size = sizeof(restore);
-            restore.keep_start = kept_from;
-            restore.keep_end = kept_to;
-            restore.regions = reinterpret_cast<uintptr_t>(regions.data());
-            restore.nr_regions = static_cast<uint32_t>(regions.size());
-            restore.ranges = reinterpret_cast<uintptr_t>(ranges.data());
-            restore.nr_ranges = static_cast<uint32_t>(ranges.size());
-            restore.fd = stream.in.get();
-            before = restore;
+            before = restore = restore_of(regions, ranges, stream.in.get());
         };
         const unsigned n = exhaust({
             make,

@@ -115,12 +115,7 @@ TEST_F(Filtered, GetsNoMemoryThatTheFilterDenies)
                   region.end = free_area + page;
                   region.fd = -1;
                   region.prot = PROT_READ | PROT_WRITE | PROT_EXEC;
-                  cryo_restore restore = {};
-                  restore.size = sizeof(restore);
-                  restore.keep_start = kept_from;
-                  restore.keep_end = kept_to;
-                  restore.regions = reinterpret_cast<uintptr_t>(&region);
-                  restore.nr_regions = 1;
+                  cryo_restore restore = restore_of({&region, 1});
                   // Memory that a restore would unmap.
                   void *const before = reinterpret_cast<void *>(free_area + 16 * page);
                   MUST(mmap(before, page, rw, anon | MAP_FIXED, -1, 0) == before);
@@ -202,12 +197,7 @@ TEST_F(Filtered, InTheMiddleOfARestoreGoesNoFurther)
     int result = came_too_late;
     for (int attempt = 0; attempt < 10 && result == came_too_late; attempt++)
         result = in_child([&]() -> int {
-            cryo_restore restore = {};
-            restore.size = sizeof(restore);
-            restore.keep_start = kept_from;
-            restore.keep_end = kept_to;
-            restore.regions = reinterpret_cast<uintptr_t>(regions.data());
-            restore.nr_regions = many;
+            cryo_restore restore = restore_of(regions);
             bool filtered = false;
             std::thread other([&] {
                 while (!is_mapped(free_area))
@@ -236,12 +226,7 @@ TEST_F(Filtered, WhatTheKernelDeniesToMmapAndMunmap)
     region.end = free_area + page;
     region.fd = -1;
     region.prot = PROT_READ | PROT_WRITE | PROT_EXEC;
-    cryo_restore restore = {};
-    restore.size = sizeof(restore);
-    restore.keep_start = kept_from;
-    restore.keep_end = kept_to;
-    restore.regions = reinterpret_cast<uintptr_t>(&region);
-    restore.nr_regions = 1;
+    const cryo_restore restore = restore_of({&region, 1});
     EXPECT_EQ(0, in_child([&]() -> int {
                   if (prctl(pr_set_mdwe, 1, 0, 0, 0) != 0)
                       return errno == EINVAL ? 0 : 1;

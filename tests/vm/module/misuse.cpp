@@ -28,6 +28,21 @@ Listed::Listed(Command command)
     listed().push_back(std::move(command));
 }
 
+cryo_restore restore_of(std::span<const cryo_region> regions, std::span<const cryo_range> ranges,
+                        int fd)
+{
+    cryo_restore restore = {};
+    restore.size = sizeof(restore);
+    restore.keep_start = kept_from;
+    restore.keep_end = kept_to;
+    restore.regions = reinterpret_cast<uintptr_t>(regions.data());
+    restore.nr_regions = static_cast<uint32_t>(regions.size());
+    restore.ranges = reinterpret_cast<uintptr_t>(ranges.data());
+    restore.nr_ranges = static_cast<uint32_t>(ranges.size());
+    restore.fd = fd;
+    return restore;
+}
+
 int scratch_file()
 {
     static const int fd = [] {

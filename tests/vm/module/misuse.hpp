@@ -12,6 +12,7 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 #include <sys/mman.h>
 #include <vector>
 
@@ -29,6 +30,11 @@ inline constexpr uint64_t non_canonical = 0x0000900000000000;
 inline constexpr uint64_t kept_from = 0x500000000000;
 inline constexpr uint64_t kept_to = 0x7ffffffff000;
 inline constexpr uint64_t free_area = 0x400000000000;
+
+// A valid command that makes these regions, and unmaps nothing of this program: it keeps the former
+// area. It refers to both lists.
+cryo_restore restore_of(std::span<const cryo_region> regions,
+                        std::span<const cryo_range> ranges = {}, int fd = 0);
 
 // A 16-page file that commands may write to and read from.
 int scratch_file();

@@ -233,21 +233,6 @@ TEST_F(Move, ASignalEndsADumpThatWaits)
 class RestoreMemory : public DeviceTest
 {
   protected:
-    // A valid set that unmaps nothing of this program.
-    cryo_restore command(std::vector<cryo_region> &regions, std::vector<cryo_range> &ranges,
-                         int fd) const
-    {
-        cryo_restore restore = {};
-        restore.size = sizeof(restore);
-        restore.keep_start = kept_from;
-        restore.keep_end = kept_to;
-        restore.regions = reinterpret_cast<uintptr_t>(regions.data());
-        restore.nr_regions = static_cast<uint32_t>(regions.size());
-        restore.ranges = reinterpret_cast<uintptr_t>(ranges.data());
-        restore.nr_ranges = static_cast<uint32_t>(ranges.size());
-        restore.fd = fd;
-        return restore;
-    }
     void TearDown() override { munmap(reinterpret_cast<void *>(free_area), 1 << 30); }
 };
 
@@ -263,7 +248,7 @@ TEST_F(RestoreMemory, MapsAndFills)
         {free_area + 9 * page, free_area + 10 * page, 0, file.get(), 0, rw, 0}};
     std::vector<cryo_range> ranges = {{free_area + page, free_area + 3 * page},
                                       {free_area + 9 * page, free_area + 10 * page}};
-    cryo_restore restore = command(regions, ranges, file.get());
+    cryo_restore restore = restore_of(regions, ranges, file.get());
     restore.offset = 5 * page;
     // Previous memory is unmapped.
     auto *before = reinterpret_cast<char *>(free_area + 20 * page);
@@ -294,7 +279,7 @@ TEST_F(RestoreMemory, AdviceCanComeBetweenMappingAndFilling)
     std::vector<cryo_region> regions = {{free_area, free_area + 2 * huge * page, 0, -1, 0, rw, 0}};
     std::vector<cryo_range> ranges = {{free_area, free_area + page},
                                       {free_area + huge * page, free_area + (huge + 1) * page}};
-    cryo_restore restore = command(regions, ranges, file.get());
+    cryo_restore restore = restore_of(regions, ranges, file.get());
     restore.nr_ranges = 0;
     ASSERT_EQ(0, call(CRYO_IOC_RESTORE, &restore));
     ASSERT_EQ(uint32_t{1}, restore.mapped);
@@ -322,7 +307,7 @@ TEST_F(RestoreMemory, FillsFromASocketByAndBy)
     std::vector<cryo_region> regions = {{free_area, free_area + 8 * page, 0, -1, 0, rw, 0}};
     std::vector<cryo_range> ranges = {{free_area, free_area + 3 * page},
                                       {free_area + 4 * page, free_area + 8 * page}};
-    cryo_restore restore = command(regions, ranges, read_end.get());
+    cryo_restore restore = restore_of(regions, ranges, read_end.get());
     restore.offset = 5; // ignored
     // In two parts, cut inside a page.
     const size_t first = 5 * page + 7, all = 7 * page;
@@ -351,7 +336,7 @@ TEST_F(RestoreMemory, AFileThatEndsTooEarly)
     ASSERT_EQ(0, ftruncate(file.get(), static_cast<off_t>(page)));
     std::vector<cryo_region> regions = {{free_area, free_area + 4 * page, 0, -1, 0, rw, 0}};
     std::vector<cryo_range> ranges = {{free_area, free_area + 4 * page}};
-    cryo_restore restore = command(regions, ranges, file.get());
+    cryo_restore restore = restore_of(regions, ranges, file.get());
     ASSERT_EQ(0, call(CRYO_IOC_RESTORE, &restore));
     EXPECT_EQ(page, restore.done);
     EXPECT_EQ(-EIO, call(CRYO_IOC_RESTORE, &restore));
@@ -361,7 +346,7 @@ TEST_F(RestoreMemory, WhoCouldNotGoOnIsRefused)
 {
     std::vector<cryo_region> regions = {{free_area, free_area + page, 0, -1, 0, rw, 0}};
     std::vector<cryo_range> ranges;
-    cryo_restore good = command(regions, ranges, -1);
+    cryo_restore good = restore_of(regions, ranges, -1);
     Mapping elsewhere(1, rw, anon);
     // The code, the stack or the structure itself would be unmapped.
     for (const auto &[start, end] :
@@ -385,11 +370,11 @@ TEST_F(RestoreMemory, GainsNothingOverMmap)
     std::vector<cryo_range> none;
     std::vector<cryo_region> shared = {
         {free_area, free_area + page, 0, exe.get(), 0, rw, CRYO_REGION_SHARED}};
-    cryo_restore restore = command(shared, none, -1);
+    cryo_restore restore = restore_of(shared, none, -1);
     EXPECT_EQ(-EACCES, call(CRYO_IOC_RESTORE, &restore));
     if (getuid() != 0) {
         std::vector<cryo_region> null = {{0, page, 0, -1, 0, rw, 0}};
-        restore = command(null, none, -1);
+        restore = restore_of(null, none, -1);
         EXPECT_EQ(-EPERM, call(CRYO_IOC_RESTORE, &restore));
     }
     const rlimit tight = {uint64_t{1} << 36, RLIM_INFINITY};
@@ -398,7 +383,7 @@ TEST_F(RestoreMemory, GainsNothingOverMmap)
     ASSERT_EQ(0, setrlimit(RLIMIT_AS, &tight));
     std::vector<cryo_region> large = {
         {free_area, free_area + (uint64_t{1} << 40), 0, -1, 0, rw, CRYO_REGION_NORESERVE}};
-    restore = command(large, none, -1);
+    restore = restore_of(large, none, -1);
     EXPECT_EQ(-ENOMEM, call(CRYO_IOC_RESTORE, &restore));
     setrlimit(RLIMIT_AS, &before);
 }
