@@ -155,13 +155,13 @@ TEST(Userfaultfd, AskingLeavesTheProtectionOfOthers)
     const auto start = reinterpret_cast<uint64_t>(memory);
     Result<PageMap> map = PageMap::open(Proc(getpid()));
     ASSERT_TRUE(map);
-    EXPECT_FALSE(is_registered(ours, *map, start));
+    EXPECT_FALSE(is_registered(ours, *map, RemoteAddress(start)));
     ASSERT_TRUE(is_watched_by(theirs, {start, start + 4096}));
-    EXPECT_TRUE(is_registered(theirs, *map, start));
+    EXPECT_TRUE(is_registered(theirs, *map, RemoteAddress(start)));
     EXPECT_FALSE(map->is_protected(start));
     uffdio_writeprotect protect = {{start, 4096}, UFFDIO_WRITEPROTECT_MODE_WP};
     ASSERT_EQ(ioctl(theirs.get(), UFFDIO_WRITEPROTECT, &protect), 0);
-    EXPECT_FALSE(is_registered(ours, *map, start));
+    EXPECT_FALSE(is_registered(ours, *map, RemoteAddress(start)));
     EXPECT_FALSE(is_watched_by(ours, {start, start + 4096}));
     EXPECT_TRUE(map->is_protected(start));
     munmap(memory, 4096);
