@@ -4,6 +4,7 @@
 
     test_recover.py DIRECTORY-OF-COMMANDS
 """
+import contextlib
 import os
 import shutil
 import signal
@@ -105,13 +106,22 @@ os.abort()
         self.assertEqual(self.status(supervisor)["state"], "running")
         self.assertEqual(self.let_end(supervisor), 0)
 
+    def stop_keeper(self, supervisor):
+        keeper = self.keeper_of(supervisor)
+        os.kill(keeper, signal.SIGSTOP)
+        self.addCleanup(self.let_go_on, keeper)
+        wait_until("its stop", lambda: processes.state(keeper) == "T")
+
+    @staticmethod
+    def let_go_on(keeper):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGCONT)
+
     def test_stopped_keeper_does_not_hold_the_program_up(self):
         supervisor = self.count()
         self.await_images(2)
-        pid, keeper = self.pid_of(supervisor), self.keeper_of(supervisor)
-        os.kill(keeper, signal.SIGSTOP)
-        wait_until("its stop", lambda: processes.state(keeper) == "T")
-        os.kill(pid, signal.SIGKILL)
+        self.stop_keeper(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
         self.await_recovery(supervisor, 1)
         self.assertEqual(self.status(supervisor)["state"], "running")
         self.assertNotIn("no more images are made", self.errors())
@@ -265,11 +275,13 @@ while True:
         self.assertEqual(self.let_end(supervisor), 0)
 
     def test_copied_image_is_not_used(self):
+        """Although the keeper, which knows its own, does not end by itself."""
         supervisor = self.count(interval="1h")
         self.pid_of(supervisor)
         self.make_image(supervisor)
         newest = self.images()[-1]
         shutil.copy(self.path("one", newest), self.path("one", "context.999997"))
+        self.stop_keeper(supervisor)
         os.kill(self.pid_of(supervisor), signal.SIGKILL)
         self.await_recovery(supervisor, 1)
         self.assertIn(f"is back from {self.path('one', newest)} after", self.errors())
