@@ -247,6 +247,7 @@ class Keeper(unittest.TestCase):
         program = self.start("--interval", "1h", "--into", "one", "--second", "two", "--bandwidth", "1",
                              "--keep", "1", "--delta=none")
         keeper = wait_until("the keeper", lambda: self.keeper_of(program.pid))
+        self.addCleanup(self.end_copiers, keeper)  # the keeper waits for them
         for number in (1, 2, 3):
             before = self.committed()
             os.kill(keeper, signal.SIGUSR1)
@@ -255,10 +256,15 @@ class Keeper(unittest.TestCase):
                 wait_until("a copy that has begun", lambda: self.hidden("two"))
         wait_until("two images", lambda: len(self.images()) == 2)
         self.assertEqual(self.images(), ["context.000001", "context.000003"])
-        for copier in children(keeper):
-            os.kill(copier, signal.SIGKILL)
+        self.end_copiers(keeper)
         wait_until("the end of the first", lambda: self.images() == ["context.000003"])
         self.kill_program(program)
+
+    @staticmethod
+    def end_copiers(keeper):
+        for copier in children(keeper):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(copier, signal.SIGKILL)
 
     def hidden(self, directory):
         try:
