@@ -107,7 +107,7 @@ class Command
     int tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive);
     int report(const cryo::backend::Alive &alive);
     void tell(const cryo::backend::Alive &alive) const;
-    void tell_supervisor(const cryo::backend::Alive &alive, bool kept) const;
+    void tell_supervisor(const cryo::backend::Alive &alive, pid_t keeper) const;
     int fail(const cryo::Error &error, pid_t pid = 0) const
     {
         release_signals();
@@ -212,14 +212,15 @@ void Command::tell(const cryo::backend::Alive &alive) const
 }
 
 // One line for the supervisor of cr_run, which waits for us as for the program.
-void Command::tell_supervisor(const cryo::backend::Alive &alive, bool kept) const
+// `keeper`: 0: there is none.
+void Command::tell_supervisor(const cryo::backend::Alive &alive, pid_t keeper) const
 {
     if (options_.supervisor < 0)
         return;
     const nlohmann::json said = {{"pid", alive.pid},
                                  {"own_pid", outside_ ? outside_->inner_pid() : alive.pid},
                                  {"saved_at_ns", alive.cut_realtime},
-                                 {"kept", kept}};
+                                 {"keeper", keeper}};
     const std::string line = said.dump() + "\n";
     signal(SIGPIPE, SIG_IGN); // the supervisor may have been killed
     if (write(options_.supervisor, line.data(), line.size()) < 0)
@@ -292,16 +293,17 @@ int Command::run()
                                     "their old ids in a pid namespace (--no-restore-pid gives "
                                     "them new ones)");
     tell(*alive);
-    bool kept = false;
+    pid_t keeper = 0;
     if (options_.keeping.wanted()) {
         for (const std::string &notice : options_.keeping.notices)
             cryo::cli::say("cr_restart", notice);
-        const cryo::Result<void> launched = cryo::keeper::launch(options_.keeping, alive->pid);
-        kept = static_cast<bool>(launched);
-        if (!kept) // the program is back, and goes on
+        const cryo::Result<pid_t> launched = cryo::keeper::launch(options_.keeping, alive->pid);
+        if (launched)
+            keeper = *launched;
+        else // the program is back, and goes on
             cryo::cli::say("cr_restart", "no automatic checkpoints: " + launched.error().text());
     }
-    tell_supervisor(*alive, kept);
+    tell_supervisor(*alive, keeper);
     if (const int status = options_.hooks.succeeded(alive->pid); status != 0)
         return status;
     const cryo::Result<End> end = await_end(alive->pid);

@@ -57,11 +57,12 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
     cryo::Result<void> good = cryo::keeper::complete(settings, fmt::format("context.{}.d", pid));
     for (const std::string &notice : settings.notices)
         cryo::cli::say("cr_run", notice);
-    if (good)
-        good = cryo::keeper::launch(settings, pid);
-    if (good)
-        return {};
-    return cryo::cli::fail("cr_run", good.error());
+    if (!good)
+        return cryo::cli::fail("cr_run", good.error());
+    const cryo::Result<pid_t> keeper = cryo::keeper::launch(settings, pid);
+    if (!keeper)
+        return cryo::cli::fail("cr_run", keeper.error());
+    return {};
 }
 
 // Stays as the supervisor of the program. Nothing in the child that is to become it; else the exit
@@ -187,6 +188,14 @@ static int run(int argc, char **argv)
     }
     if (words.empty()) {
         cryo::print(stderr, "cr_run: no program is named; try cr_run --help\n");
+        return cryo::cli::usage_exit;
+    }
+
+    if (recover == default_policy && words.front().ends_with(".toml") &&
+        access(words.front().c_str(), X_OK) != 0) {
+        cryo::cli::say("cr_run", fmt::format("{0}: is no program; a file of --recover is named as "
+                                             "--recover={0}",
+                                             words.front()));
         return cryo::cli::usage_exit;
     }
 

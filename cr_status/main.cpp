@@ -26,6 +26,12 @@ std::string age_text(int64_t ns)
     return cryo::cli::duration_text(static_cast<uint64_t>(age)) + " ago";
 }
 
+// In another pid namespace the numbers of processes are those of others here.
+bool counts_here(const Seen &seen)
+{
+    return seen.standing != cryo::recover::Standing::elsewhere;
+}
+
 std::string number_text(pid_t pid)
 {
     return pid != 0 ? std::to_string(pid) : "-";
@@ -35,10 +41,11 @@ Json json_of(const Seen &seen)
 {
     const cryo::recover::Published &said = seen.said;
     const auto or_null = [](auto value, bool known) { return known ? Json(value) : Json(); };
+    const bool here = counts_here(seen);
     return {{"state", name_of(seen.standing)},
-            {"supervisor", or_null(said.supervisor, said.supervisor != 0)},
-            {"pid", or_null(said.program, said.program != 0)},
-            {"own_pid", or_null(said.own_pid, said.own_pid != 0)},
+            {"supervisor", or_null(said.supervisor, here && said.supervisor != 0)},
+            {"pid", or_null(said.program, here && said.program != 0)},
+            {"own_pid", or_null(said.own_pid, here && said.own_pid != 0)},
             {"user", seen.owner},
             {"command", said.command},
             {"directory", or_null(said.directory, !said.directory.empty())},
@@ -61,7 +68,9 @@ void show_list(const std::vector<Seen> &all)
     table.add({"SUPERVISOR", "PID", "STATE", "LAST CHECKPOINT", "FAULTS", "RECOVERIES", "PROGRAM"});
     for (const Seen &seen : all) {
         const cryo::recover::Published &said = seen.said;
-        table.add({number_text(said.supervisor), number_text(said.program), name_of(seen.standing),
+        const bool here = counts_here(seen);
+        table.add({number_text(here ? said.supervisor : 0), number_text(here ? said.program : 0),
+                   name_of(seen.standing),
                    said.checkpoint.empty() ? "-" : age_text(said.checkpoint_ns),
                    std::to_string(said.faults), std::to_string(said.recoveries),
                    printable(said.command)});
@@ -125,7 +134,7 @@ int run(int argc, char **argv)
     std::vector<Seen> all = cryo::recover::look_around();
     if (pid != 0) {
         std::erase_if(all, [pid](const Seen &seen) {
-            return seen.said.supervisor != pid && seen.said.program != pid;
+            return !counts_here(seen) || (seen.said.supervisor != pid && seen.said.program != pid);
         });
         if (all.empty()) {
             cryo::cli::say("cr_status",

@@ -272,7 +272,10 @@ Result<void> keep(const SnapshotStore &store, Options &options)
         cryo::keeper::complete(settings, std::filesystem::path(store.path()).parent_path());
     for (const std::string &notice : settings.notices)
         cryo::cli::say(command, notice);
-    return good ? cryo::keeper::launch(settings, getpid()) : good;
+    if (!good)
+        return good;
+    const Result<pid_t> keeper = cryo::keeper::launch(settings, getpid());
+    return keeper ? Result<void>() : keeper.error();
 }
 
 // What the snapshot's directory lacks is made again, if its nodes have what it takes.

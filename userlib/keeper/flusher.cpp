@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "keeper/flusher.hpp"
 
+#include "base/directory.hpp"
 #include "base/sync.hpp"
 #include "base/write_all.hpp"
 #include "keeper/worker.hpp"
@@ -41,7 +42,6 @@ void keep_to(uint64_t rate, uint64_t bytes, double begun)
 Result<void> Flusher::copy(const std::string &name) const
 {
     const std::string source = from_.path(name);
-    const std::string target = to_.path(name);
     const std::string made = to_.temporary(name);
     Fd in(open(source.c_str(), O_RDONLY | O_CLOEXEC));
     if (!in)
@@ -75,14 +75,27 @@ Result<void> Flusher::copy(const std::string &name) const
         unlink(made.c_str());
         return good;
     }
-    if (rename(made.c_str(), target.c_str()) != 0) {
-        const Error error = Error::from_errno(target, errno);
+    Result<void> placed = place(made, name);
+    if (!placed)
         unlink(made.c_str());
-        return error;
-    }
-    const Fd directory(open(to_.directory().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (const int err = sync_directory(directory.get()))
-        return Error::from_errno(to_.directory(), err);
+    return placed;
+}
+
+// The copier of a program that has ended goes on beside that of the keeper after it, and replaces
+// nothing of that one's.
+Result<void> Flusher::place(const std::string &made, const std::string &name) const
+{
+    const Result<Directory> directory = Directory::open(to_.directory());
+    if (!directory)
+        return directory.error();
+    const Result<void> renamed = directory->rename(split_path(made).second, name);
+    if (renamed)
+        return directory->sync();
+    const Result<bool> there =
+        renamed.error().code() == EEXIST ? has_copy(name) : Result<bool>(renamed.error());
+    if (!there || !*there)
+        return there ? renamed.error() : there.error();
+    unlink(made.c_str());
     return {};
 }
 
@@ -101,18 +114,22 @@ Result<bool> Flusher::has_copy(const std::string &name) const
     return true;
 }
 
-Result<void> Flusher::work(unsigned keep, Images images) const
+// The newest image and those that it needs, the oldest first.
+Result<std::vector<std::string>> Flusher::wanted() const
 {
-    to_.remove_abandoned();
     const Result<std::string> newest = from_.newest();
     if (!newest)
         return newest.error();
-    if (newest->empty())
+    return newest->empty() ? std::vector<std::string>() : from_.needed(*newest);
+}
+
+Result<void> Flusher::work(const std::vector<std::string> &names, unsigned keep,
+                           Images images) const
+{
+    to_.remove_abandoned();
+    if (names.empty())
         return {};
-    const Result<std::vector<std::string>> needed = from_.needed(*newest); // the oldest first
-    if (!needed)
-        return needed.error();
-    for (const std::string &name : *needed) {
+    for (const std::string &name : names) {
         const Result<bool> there = has_copy(name);
         if (!there)
             return there.error();
@@ -134,11 +151,16 @@ Result<void> Flusher::begin(unsigned keep, const Images &images, const std::vect
     ended_ = Fd(ends[0]);
     Fd telling(ends[1]);
     begun_ = monotonic_now();
+    // Chosen before the caller goes on: it removes images, and these only after they were copied.
+    const Result<std::vector<std::string>> names = wanted();
     child_ = fork();
     if (child_ < 0)
         return Error::from_errno("fork", errno);
-    if (child_ > 0)
+    if (child_ > 0) {
+        if (names)
+            copying_.insert(names->begin(), names->end());
         return {};
+    }
     for (const int lock : locks)
         close(lock);
     sigset_t none;
@@ -146,7 +168,7 @@ Result<void> Flusher::begin(unsigned keep, const Images &images, const std::vect
     sigprocmask(SIG_SETMASK, &none, nullptr);
     if (nice(lowest_priority) < 0)
         errno = 0; // then it works at the priority it has
-    const Result<void> done = work(keep, images);
+    const Result<void> done = names ? work(*names, keep, images) : names.error();
     if (!done) {
         const std::string text = done.error().text();
         if (write(telling.get(), text.data(), text.size()) < 0)
@@ -173,6 +195,7 @@ Result<double> Flusher::end()
         break;
     }
     child_ = 0;
+    copying_.clear();
     ended_.reset();
     if (status != 0)
         return Error(EIO, text.empty() ? to_.directory() + ": copying ended early" : text);

@@ -13,7 +13,10 @@
 #include "base/fd.hpp"
 #include "keeper/series.hpp"
 
+#include <set>
+#include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace cryo::keeper {
 
@@ -27,22 +30,28 @@ class Flusher
     bool active() const { return child_ > 0; }
     // Readable when copying has ended.
     int fd() const { return ended_.get(); }
-    // Copies the newest image and all that it needs, as far as they are missing, then prunes. The
-    // copying process closes `locks`. `images` were made by this series, here or there.
+    // Copies the newest image and all that it needs, as far as they are missing, then prunes the
+    // second directory. The copying process closes `locks`. `images` were made by this series, here
+    // or there.
     Result<void> begin(unsigned keep, const Images &images, const std::vector<int> &locks);
     // Waits for the end of copying. Returns the seconds that it took.
     Result<double> end();
+    // The images of the first directory that have to stay until then.
+    const std::set<std::string> &copying() const { return copying_; }
 
   private:
-    Result<void> work(unsigned keep, Images images) const;
+    Result<std::vector<std::string>> wanted() const;
+    Result<void> work(const std::vector<std::string> &names, unsigned keep, Images images) const;
     Result<bool> has_copy(const std::string &name) const;
     Result<void> copy(const std::string &name) const;
+    Result<void> place(const std::string &made, const std::string &name) const;
 
     Series from_, to_;
     uint64_t bandwidth_;
     pid_t child_ = 0;
     Fd ended_; // read end of a pipe on which the child reports its error
     double begun_ = 0;
+    std::set<std::string> copying_;
 };
 
 } // namespace cryo::keeper

@@ -191,6 +191,7 @@ void Keeper::note_image(const std::string &name)
     Images images = state_->images();
     images[name] = *id;
     state_->set_images(images);
+    state_->count(name);
 }
 
 void Keeper::note_copies()
@@ -374,7 +375,8 @@ void Keeper::tidy()
     Result<void> good = series_.point_latest();
     if (good) {
         Images images = state_->images();
-        good = series_.prune(settings_.keep, images);
+        good = series_.prune(settings_.keep, images,
+                             flusher_ ? flusher_->copying() : std::set<std::string>());
         state_->set_images(images);
     }
     if (!good)
@@ -398,6 +400,7 @@ void Keeper::flush()
 void Keeper::flushed()
 {
     const Result<double> took = flusher_->end();
+    tidy(); // what had to stay for the copying
     if (!took) {
         // Checkpoints continue, and the error names another file each time: report it only once.
         const std::string text = took.error().within("copying to " + settings_.second).text();

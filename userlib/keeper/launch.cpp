@@ -62,7 +62,7 @@ std::string own_directory()
 
 } // namespace
 
-Result<void> launch(Settings settings, pid_t pid)
+Result<pid_t> launch(Settings settings, pid_t pid)
 {
     if (pid == 1)
         return Error(EINVAL, "--interval: the program is process 1 and would have to wait for the "
@@ -73,8 +73,9 @@ Result<void> launch(Settings settings, pid_t pid)
         return Error::from_errno("pidfd_open", errno);
     Result<PipeEnds> said = make_pipe();
     Result<PipeEnds> answer = make_pipe();
-    if (!said || !answer)
-        return said ? answer.error() : said.error();
+    Result<PipeEnds> number = make_pipe();
+    if (!said || !answer || !number)
+        return !said ? said.error() : !answer ? answer.error() : number.error();
     const nlohmann::json all = settings;
     const std::string *name = cli::not_utf8(all);
     name = name != nullptr ? name : cli::not_utf8(all.at("common"));
@@ -96,12 +97,15 @@ Result<void> launch(Settings settings, pid_t pid)
         const pid_t keeper = fork();
         if (keeper == 0)
             become_keeper(path, std::to_string(pid), said->read, answer->write, program);
-        _exit(keeper < 0 ? 1 : 0);
+        _exit(keeper > 0 && write(number->write.get(), &keeper, sizeof(keeper)) == sizeof(keeper)
+                  ? 0
+                  : 1);
     }
     int status = 0;
     while (waitpid(between, &status, 0) < 0 && errno == EINTR)
         ;
-    if (status != 0)
+    pid_t keeper = 0;
+    if (status != 0 || read(number->read.get(), &keeper, sizeof(keeper)) != sizeof(keeper))
         return Error(EAGAIN, "no process for automatic checkpoints could be made");
     answer->write.reset();
     std::string trouble;
@@ -114,7 +118,7 @@ Result<void> launch(Settings settings, pid_t pid)
     }
     if (!trouble.empty())
         return Error(EINVAL, trouble);
-    return {};
+    return keeper;
 }
 
 } // namespace cryo::keeper

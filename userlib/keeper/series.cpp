@@ -209,7 +209,7 @@ Result<Images> Series::all() const
     return images;
 }
 
-Result<void> Series::prune(unsigned keep, Images &images) const
+Result<void> Series::prune(unsigned keep, Images &images, const std::set<std::string> &in_use) const
 {
     const Result<Images> there = still_there(images);
     if (!there)
@@ -221,7 +221,7 @@ Result<void> Series::prune(unsigned keep, Images &images) const
     std::ranges::sort(ours, {}, number_of);
     if (ours.size() <= keep)
         return {};
-    std::set<std::string> stay;
+    std::set<std::string> stay = in_use;
     for (size_t i = ours.size() - keep; i < ours.size(); i++) {
         const Result<std::vector<std::string>> needs = needed(ours[i]);
         if (!needs)

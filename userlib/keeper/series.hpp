@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ class Series
     // The names of the images that an image needs, itself included, as far as they are here.
     Result<std::vector<std::string>> needed(const std::string &name) const;
     // Removes all of `images` but the newest `keep` and what those need, from the list as well;
-    // nothing if that cannot be determined.
-    Result<void> prune(unsigned keep, Images &images) const;
+    // nothing if that cannot be determined. What is `in_use` stays, too.
+    Result<void> prune(unsigned keep, Images &images,
+                       const std::set<std::string> &in_use = {}) const;
     // The id of the file; "": it is no image. ENOENT: it is not there.
     Result<std::string> id_of(const std::string &name) const;
     // The entries of `images` whose files are still there with the same id.

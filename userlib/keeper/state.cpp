@@ -15,11 +15,11 @@ namespace cryo::keeper {
 
 namespace {
 
-constexpr int patience_ms = 5000;
 constexpr int step_ms = 20;
 
 constexpr const char *state_name = "keeper.json";
 constexpr const char *lock_name = "keeper.lock";
+constexpr const char *counts = "made_as"; // how many images there were with each
 constexpr size_t most_state = size_t(16) << 20;
 
 bool is_named(int fd, const Directory &directory)
@@ -30,7 +30,7 @@ bool is_named(int fd, const Directory &directory)
            open_one.st_dev == (*named)->st_dev && open_one.st_ino == (*named)->st_ino;
 }
 
-Result<Fd> take_lock(const Directory &directory)
+Result<Fd> take_lock(const Directory &directory, int patience_ms)
 {
     const std::string path = directory.path(lock_name);
     for (int waited = 0;; waited += step_ms) {
@@ -52,7 +52,7 @@ Result<Fd> take_lock(const Directory &directory)
 
 } // namespace
 
-Result<State> State::take(const std::string &directory)
+Result<State> State::take(const std::string &directory, int patience_ms)
 {
     Result<Directory> opened = Directory::open(directory);
     if (!opened)
@@ -61,7 +61,7 @@ Result<State> State::take(const std::string &directory)
             check_own(opened->fd(), directory, "name another directory for the checkpoints");
         !own)
         return own.error();
-    Result<Fd> lock = take_lock(*opened);
+    Result<Fd> lock = take_lock(*opened, patience_ms);
     if (!lock)
         return lock.error();
     State state(std::move(*opened), std::move(*lock));
@@ -93,6 +93,26 @@ Images State::images() const
             images.emplace(name, id.get<std::string>());
     }
     return images;
+}
+
+void State::count(const std::string &name)
+{
+    const uint64_t all = made() + 1;
+    set("made", all);
+    const Images there = images();
+    nlohmann::ordered_json numbers = nlohmann::ordered_json::object();
+    for (const auto &[known, id] : there)
+        numbers[known] = known == name ? all : made(known);
+    set(counts, numbers);
+}
+
+uint64_t State::made(const std::string &name) const
+{
+    const auto numbers = values_.find(counts);
+    if (numbers == values_.end() || !numbers->is_object())
+        return 0;
+    const auto found = numbers->find(name);
+    return found != numbers->end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
 Result<void> State::save() const

@@ -13,6 +13,7 @@
 #include "base/result.hpp"
 #include "keeper/series.hpp"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <type_traits>
@@ -24,7 +25,7 @@ class State
   public:
     // Waits a little for a keeper that is about to end. An unreadable state is an error, not an
     // empty one.
-    static Result<State> take(const std::string &directory);
+    static Result<State> take(const std::string &directory, int patience_ms = 5000);
 
     template <class T>
     T get(const char *name, T otherwise) const
@@ -39,6 +40,12 @@ class State
     // The images that were made here.
     Images images() const;
     void set_images(const Images &images) { values_["images"] = images; }
+    // A new image is one more that was made here; the number is not given again, as its name may
+    // be.
+    void count(const std::string &name);
+    // How many were made until now; until this one, itself included. 0: it is not known.
+    uint64_t made() const { return get("made", uint64_t(0)); }
+    uint64_t made(const std::string &name) const;
     template <class T>
     void set(const char *name, const T &value)
     {

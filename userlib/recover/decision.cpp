@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recover/decision.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
 #include <sys/wait.h>
 
@@ -13,6 +15,13 @@ std::string end_text(int wait_status)
     return fmt::format("ended with status {}", WEXITSTATUS(wait_status));
 }
 
+bool may_pass(int wait_status)
+{
+    constexpr int passing[] = {EAGAIN, EBUSY, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC};
+    return WIFEXITED(wait_status) &&
+           std::ranges::find(passing, WEXITSTATUS(wait_status)) != std::end(passing);
+}
+
 bool Decision::is_fault(const End &end) const
 {
     if (end.was_asked)
@@ -23,32 +32,57 @@ bool Decision::is_fault(const End &end) const
                                         : policy_.exits.contains(WEXITSTATUS(end.wait_status));
 }
 
-Action Decision::after(const End &end, const std::vector<std::string> &images)
+Action Decision::after(const End &end, const Offer &there)
 {
     if (!is_fault(end))
         return {.what = Do::end};
-    if (!images.empty())
-        return from_an_image(images);
+    if (!there.images.empty())
+        return from_an_image(end, there);
     if (!from_.empty())
         return {.what = Do::give_up, .why = "its images are gone"};
+    if (there.has_others)
+        return {.what = Do::give_up,
+                .why =
+                    "there are images that keeper.json does not list; cr_restart brings it back"};
     return from_the_beginning(end);
 }
 
-// An image that is newer than the one that the program comes from shows that it has come further.
-Action Decision::from_an_image(const std::vector<std::string> &images)
+// A new image shows that the program has come further than the image that it comes from: the count
+// begins anew. Whether it has come further than ever, the number of images shows that it has made.
+Action Decision::from_an_image(const End &end, const Offer &there)
 {
-    Action next = {.what = Do::restart, .image = images.back()};
-    if (images.back() != from_) {
+    const std::vector<Image> &images = there.images;
+    const Image &newest = images.back();
+    const bool is_new = newest.name != from_;
+    const uint64_t came = is_new ? there.made - std::min(made_, there.made) : 0;
+    made_ = there.made;
+    if (is_new)
         times_ = 0;
-    } else if (times_ >= policy_.limit) {
-        if (images.size() == 1)
+    if (came > lead_) {
+        lead_ = 0;
+        floor_ = newest.made;
+    } else {
+        lead_ -= came;
+        floor_ = std::min(floor_, newest.made);
+    }
+    Action next = {.what = Do::restart, .image = newest.name};
+    if (times_ >= policy_.limit) {
+        const std::string tried =
+            fmt::format("it was brought back from {} {} times", from_, times_);
+        const auto older = std::find_if(images.rbegin(), images.rend(),
+                                        [this](const Image &one) { return one.made < floor_; });
+        if (end.may_pass)
             return {.what = Do::give_up,
-                    .why =
-                        fmt::format("it was brought back from {} {} times and has come no further, "
-                                    "and there is no older image",
-                                    from_, times_)};
-        next.image = images[images.size() - 2];
-        next.abandoned = {images.back()};
+                    .why = tried + ", the last time in vain for a reason outside of the image; "
+                                   "cr_restart brings it back when that has passed"};
+        if (older == images.rend())
+            return {.what = Do::give_up,
+                    .why = tried + " and has come no further, and there is no older image left"};
+        for (auto one = images.rbegin(); one != older; one++)
+            next.abandoned.push_back(one->name);
+        lead_ += newest.made - older->made;
+        floor_ = older->made;
+        next.image = older->name;
         times_ = 0;
     }
     from_ = next.image;

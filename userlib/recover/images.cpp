@@ -4,21 +4,17 @@
 #include "base/directory.hpp"
 #include "base/trust.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 
 namespace cryo::recover {
 
-Result<Images> Images::take(const std::string &directory)
+Result<Images> Images::take(const std::string &directory, int patience_ms)
 {
-    std::unique_ptr<keeper::State> held;
-    Result<keeper::State> state = keeper::State::take(directory);
-    if (state)
-        held = std::make_unique<keeper::State>(std::move(*state));
-    else if (state.error().code() != EBUSY)
+    Result<keeper::State> state = keeper::State::take(directory, patience_ms);
+    if (!state)
         return state.error();
-    Images images(keeper::Series(directory), std::move(held));
+    Images images(keeper::Series(directory), std::make_unique<keeper::State>(std::move(*state)));
     if (Result<void> found = images.find(); !found)
         return found.error();
     return images;
@@ -32,13 +28,17 @@ Images::~Images()
 
 Result<void> Images::find()
 {
-    const Result<keeper::Images> there =
-        state_ ? series_.still_there(state_->images()) : series_.all();
+    const Result<keeper::Images> there = series_.still_there(state_->images());
     const Result<std::vector<std::string>> in_order = series_.names();
     if (!there || !in_order)
         return there ? in_order.error() : there.error();
-    std::ranges::copy_if(*in_order, std::back_inserter(names_),
-                         [&](const std::string &name) { return there->contains(name); });
+    offer_.made = state_->made();
+    for (const std::string &name : *in_order) {
+        if (there->contains(name))
+            offer_.images.push_back({.name = name, .made = state_->made(name)});
+        else
+            offer_.has_others = true;
+    }
     return {};
 }
 
@@ -58,7 +58,7 @@ Result<void> Images::abandon(const std::string &name)
         renamed = directory->rename(name, fmt::format("{}.{}", to, i));
     if (!renamed)
         return renamed;
-    std::erase(names_, name);
+    std::erase_if(offer_.images, [&](const Image &one) { return one.name == name; });
     return series_.point_latest();
 }
 

@@ -4,30 +4,29 @@
 // keeper makes any more: those that are complete, and listed in the directory's keeper.json.
 //
 //     Result<Images> images = Images::take("/scratch/run");
-//     next = decision.after(end, images->names());
+//     next = decision.after(end, images->offer());
 //     images->abandon("context.000007");
 #pragma once
 
 #include "base/result.hpp"
 #include "keeper/state.hpp"
+#include "recover/decision.hpp"
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace cryo::recover {
 
 class Images
 {
   public:
-    // Waits some seconds for the keeper of the program that has ended. If that does not end, the
-    // images are looked at all the same.
-    static Result<Images> take(const std::string &directory);
+    // EBUSY: a keeper may still make one, and that after this time.
+    static Result<Images> take(const std::string &directory, int patience_ms = 5000);
     Images(Images &&) = default;
     Images &operator=(Images &&) = default;
     ~Images();
 
-    const std::vector<std::string> &names() const { return names_; } // the oldest first
+    const Offer &offer() const { return offer_; }
     // Renames it to abandoned.NAME, and `latest` is the newest of the others: what a program has
     // done after it was brought back from an older image does not fit to a newer one, as its files
     // have gone another way.
@@ -41,7 +40,7 @@ class Images
 
     keeper::Series series_;
     std::unique_ptr<keeper::State> state_; // keeps keepers out
-    std::vector<std::string> names_;
+    Offer offer_;
 };
 
 } // namespace cryo::recover

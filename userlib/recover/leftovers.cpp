@@ -25,15 +25,24 @@ bool executes(pid_t pid, const std::string &file)
            its.st_ino == wanted.st_ino;
 }
 
+} // namespace
+
 // A keeper is not the program's, but in a session of its own, and ends when the program has ended.
-// So does the command by which it was about to make an image, and which may outlive it.
-bool is_keeper(pid_t pid)
+// The number of a child that was not waited for is certain, also when the keeper ends and shows no
+// program any more, or when its file was replaced. What a keeper that was killed has left, a copier
+// or the command that makes an image, is known by its program.
+bool Leftovers::is_keeper(pid_t pid) const
 {
-    return executes(pid, cli::library("cryo/keeper")) ||
+    return keepers_.contains(pid) || executes(pid, cli::library("cryo/keeper")) ||
            executes(pid, cli::command("cr_checkpoint"));
 }
 
-} // namespace
+void Leftovers::add_keeper(pid_t pid)
+{
+    const Result<std::set<pid_t>> there = capture::children_of(getpid());
+    if (there && there->contains(pid)) // else it has ended, and the number may be another's
+        keepers_.insert(pid);
+}
 
 Result<Leftovers> Leftovers::begin()
 {
@@ -46,11 +55,31 @@ Result<Leftovers> Leftovers::begin()
     return leftovers;
 }
 
-Result<std::set<pid_t>> Leftovers::all() const
+Result<std::set<pid_t>> Leftovers::later() const
 {
     Result<std::set<pid_t>> all = capture::children_of(getpid());
     if (all)
-        std::erase_if(*all, [this](pid_t pid) { return earlier_.contains(pid) || is_keeper(pid); });
+        std::erase_if(*all, [this](pid_t pid) { return earlier_.contains(pid); });
+    return all;
+}
+
+Result<std::set<pid_t>> Leftovers::all() const
+{
+    Result<std::set<pid_t>> all = later();
+    if (all)
+        std::erase_if(*all, [this](pid_t pid) { return is_keeper(pid); });
+    return all;
+}
+
+Result<std::set<pid_t>> Leftovers::savers(bool keepers_too) const
+{
+    Result<std::set<pid_t>> all = later();
+    const std::string command = cli::command("cr_checkpoint");
+    const auto saves = [&](pid_t pid) {
+        return keepers_too ? is_keeper(pid) : executes(pid, command);
+    };
+    if (all)
+        std::erase_if(*all, std::not_fn(saves));
     return all;
 }
 

@@ -25,10 +25,19 @@ class Leftovers
     static Result<Leftovers> begin();
 
     // To be told of each child that was waited for: its number may come again.
-    void waited_for(pid_t pid) { earlier_.erase(pid); }
+    void waited_for(pid_t pid)
+    {
+        earlier_.erase(pid);
+        keepers_.erase(pid);
+    }
+    // Of the program, as it was launched.
+    void add_keeper(pid_t pid);
 
     // Children that have come since, without keepers, which end by themselves.
     Result<std::set<pid_t>> all() const;
+
+    // Children whose images may still come: the command of a keeper that was killed, and keepers.
+    Result<std::set<pid_t>> savers(bool keepers_too) const;
 
     // Ends them, their children and so on. `await` returns when a child has been waited for;
     // false: it is no longer worth it. EPERM: one that belongs to another user does not end, or may
@@ -36,7 +45,11 @@ class Leftovers
     Result<void> end(const std::function<bool()> &await) const;
 
   private:
+    bool is_keeper(pid_t pid) const;
+    Result<std::set<pid_t>> later() const;
+
     std::set<pid_t> earlier_;
+    std::set<pid_t> keepers_;
     bool had_earlier_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <toml++/toml.h>
 #include <vector>
 
@@ -107,16 +108,22 @@ void Reader::read_recovery(const toml::node &value)
     policy_.begins_again = word_of(*table, "without_image", {"begin", "give-up"}) != "give-up";
 }
 
-// Of 1 to 31 without those that end no program.
-Names signal_names()
+bool ends_nothing(const std::string &signal)
 {
-    Names names;
+    const Names all = {"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"};
+    return std::ranges::find(all, signal) != all.end();
+}
+
+// Of 1 to 31 without those that end no program: whoever names one of them would wait in vain.
+std::map<std::string, int> ending_signals()
+{
+    std::map<std::string, int> found;
     for (int signal = 1; signal <= 31; signal++) {
         const char *name = sigabbrev_np(signal);
-        if (name != nullptr)
-            names.emplace_back(name);
+        if (name != nullptr && !ends_nothing(name))
+            found.emplace(name, signal);
     }
-    return names;
+    return found;
 }
 
 void Reader::read_signals(const toml::node &value)
@@ -134,14 +141,16 @@ void Reader::read_signals(const toml::node &value)
         std::string name = text->get();
         if (name.starts_with("SIG"))
             name.erase(0, 3);
-        const Names names = signal_names();
-        if (std::ranges::find(names, name) == names.end())
-            wrong(one, no_such("signal", name, names));
-        for (int signal = 1; signal <= 31; signal++) {
-            const char *known = sigabbrev_np(signal);
-            if (known != nullptr && name == known)
-                policy_.signals.insert(signal);
+        const std::map<std::string, int> known = ending_signals();
+        if (const auto found = known.find(name); found != known.end()) {
+            policy_.signals.insert(found->second);
+            continue;
         }
+        Names names;
+        for (const auto &[ends, number] : known)
+            names.push_back(ends);
+        wrong(one, ends_nothing(name) ? fmt::format("signal '{}' ends no program", name)
+                                      : no_such("signal", name, names));
     }
 }
 

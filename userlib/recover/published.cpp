@@ -27,6 +27,7 @@ namespace {
 
 constexpr const char *supervised = "supervised";
 constexpr size_t most_said = size_t(1) << 20;
+constexpr size_t most_command = 4096; // bytes of a command line that may have megabytes
 
 std::string usual_runtime()
 {
@@ -53,6 +54,17 @@ std::optional<uid_t> owner_of(pid_t pid)
     struct stat status = {};
     return stat(capture::Proc(pid).path("").c_str(), &status) == 0 ? std::optional(status.st_uid)
                                                                    : std::nullopt;
+}
+
+// Root supervises whom it likes; what others say of a process is believed of their own alone. Their
+// own is what they have started, whatever rights it has: the real id tells.
+bool may_name(uid_t owner, pid_t pid)
+{
+    if (owner == 0)
+        return true;
+    const Result<std::string> status = capture::Proc(pid).read("status");
+    std::string_view ids = status ? capture::field(*status, "Uid") : std::string_view();
+    return !ids.empty() && capture::take_number(ids) == owner;
 }
 
 // Whether the directory, once open, is one that `owner` alone may read or change.
@@ -177,7 +189,7 @@ std::vector<Keeper> keepers()
         const Result<std::string> words = proc.read("cmdline");
         const std::vector<std::string> list = cli::split_strings(words ? *words : "");
         const pid_t program = list.size() == 2 ? number_of(list[1]) : 0;
-        if (started(program) != 0)
+        if (started(program) != 0 && may_name(*owner, program))
             all.push_back({pid, program, *owner});
     }
     return all;
@@ -256,8 +268,11 @@ Result<void> Publisher::publish(const Published &said)
 {
     const std::string name = std::to_string(said.supervisor);
     const std::string fresh = fmt::format(".{}.tmp", name);
+    nlohmann::json all = said;
+    if (said.command.size() > most_command)
+        all["command"] = said.command.substr(0, most_command) + " ...";
     const std::string text =
-        nlohmann::json(said).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+        all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
     static_cast<void>(directory_.remove(fresh));
     Fd file(openat(directory_.fd(), fresh.c_str(),
                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -311,7 +326,8 @@ Standing standing_of(const Published &said, uid_t owner)
     const bool supervises = said.supervisor_started != 0 &&
                             started(said.supervisor) == said.supervisor_started &&
                             owner_of(said.supervisor) == owner;
-    const bool runs = said.program_started != 0 && started(said.program) == said.program_started;
+    const bool runs = said.program_started != 0 && started(said.program) == said.program_started &&
+                      may_name(owner, said.program);
     if (!supervises)
         return runs ? Standing::unsupervised : Standing::ended;
     return !runs ? Standing::recovering : said.kept ? Standing::running : Standing::unsaved;

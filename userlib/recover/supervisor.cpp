@@ -16,13 +16,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -34,16 +32,14 @@ namespace cryo::recover {
 namespace {
 
 constexpr int not_begun = 125;
-constexpr int pause_ms = 1000; // before a failed restart is tried again
+constexpr int pause_ms = 1000; // before a failed restart is tried again; doubled each time
+constexpr unsigned most_doublings = 6;
+constexpr int look_ms = 50;      // at a lock, of whose end nobody tells
+constexpr int silence_ms = 5000; // until a wait is told
 
-std::string clock_text()
+uint64_t ms_since(uint64_t begun_ns)
 {
-    return fmt::format("{:%H:%M:%S}", fmt::localtime(time(nullptr)));
-}
-
-bool asks_to_end(int signal)
-{
-    return signal == SIGTERM || signal == SIGINT || signal == SIGQUIT;
+    return (now_ns() - begun_ns) / 1'000'000;
 }
 
 std::string seconds_text(int64_t ns)
@@ -54,7 +50,8 @@ std::string seconds_text(int64_t ns)
 } // namespace
 
 Supervisor::Supervisor(Task task)
-    : task_(std::move(task)), decision_(task_.policy), said_(from_here())
+    : task_(std::move(task)), decision_(task_.policy), said_(from_here()),
+      wishes_(Wishes::ignored())
 {
     said_.supervisor = getpid();
     said_.supervisor_started = started(getpid());
@@ -69,7 +66,7 @@ void Supervisor::say(const std::string &text) const
     struct stat status = {};
     if (fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode))
         lseek(STDERR_FILENO, 0, SEEK_END);
-    cli::say("cr_run", fmt::format("{} {}", clock_text(), text));
+    cli::say("cr_run", fmt::format("{:%H:%M:%S} {}", fmt::localtime(time(nullptr)), text));
 }
 
 void Supervisor::publish()
@@ -108,6 +105,7 @@ Result<void> Supervisor::prepare()
     sigaddset(&all, SIGCHLD);
     signals_ = Fd(signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
     sigaddset(&all, SIGPIPE); // nobody may read our messages any more
+    sigaddset(&all, SIGTTOU); // a terminal that stops those who write from behind does not stop us
     sigprocmask(SIG_BLOCK, &all, &before_);
     if (!signals_)
         return Error::from_errno("signalfd", errno);
@@ -144,6 +142,7 @@ Result<bool> Supervisor::begin()
         lseek(STDIN_FILENO, input_at_, SEEK_SET);
     status_.reset();
     was_back_ = true;
+    held_.clear(); // they were for one that knew them
     child_ = fork();
     if (child_ < 0)
         return Error::from_errno("fork", errno);
@@ -157,14 +156,14 @@ Result<bool> Supervisor::begin()
     }
     keeper::Settings keeping = task_.keeping;
     keeping.made_directory = false; // an empty directory is still needed after a fault
-    const Result<void> kept = keeper::launch(keeping, child_);
+    const Result<pid_t> kept = keeper::launch(keeping, child_);
     if (!kept) {
         gate->write.reset();
         while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR)
             ;
         return kept.error();
     }
-    said_.kept = true;
+    note_keeper(*kept);
     note_program(child_, child_);
     const ssize_t opened = write(gate->write.get(), "", 1);
     static_cast<void>(opened); // if it was not, the child has been ended meanwhile
@@ -174,39 +173,14 @@ Result<bool> Supervisor::begin()
 Result<void> Supervisor::restart(const std::string &image)
 {
     image_ = image;
-    Result<PipeEnds> report = make_pipe();
-    if (!report)
-        return report.error();
-    std::vector<std::string> words = {cli::command("cr_restart"), "-q", "--supervisor",
-                                      std::to_string(report->write.get())};
-    const std::vector<std::string> keeping = keeper::words_of(task_.keeping);
-    words.insert(words.end(), keeping.begin(), keeping.end());
-    words.push_back(task_.keeping.directory + "/" + image);
-    std::vector<char *> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string &word : words)
-        arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    // To its own number: it stays open in the new program.
-    posix_spawn_file_actions_adddup2(&actions, report->write.get(), report->write.get());
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &before_);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    Result<Restart> begun =
+        begin_restart(task_.keeping.directory + "/" + image, task_.keeping, before_);
+    if (!begun)
+        return begun.error();
     status_.reset();
     was_back_ = false;
-    const int error =
-        posix_spawn(&child_, arguments[0], &actions, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
-        child_ = 0;
-        return Error::from_errno(words.front(), error);
-    }
-    report_ = std::move(report->read);
-    fcntl(report_.get(), F_SETFL, O_NONBLOCK);
+    child_ = begun->pid;
+    report_ = std::move(begun->report);
     return {};
 }
 
@@ -217,13 +191,14 @@ void Supervisor::take_signal(const signalfd_siginfo &info)
     const int signal = static_cast<int>(info.ssi_signo);
     if (signal == SIGCHLD)
         return;
-    passed_.insert(signal);
+    const bool is_there = child_ > 0 && !status_;
+    wishes_.sent(signal, is_there);
     if (info.ssi_code == SI_KERNEL)
         return;
     // A cr_restart that is still at work would be ended by it.
-    if (!was_back_ && !asks_to_end(signal))
+    if ((!was_back_ || !is_there) && !Wishes::asks(signal))
         held_.push_back(info);
-    else if (child_ > 0 && !status_)
+    else if (is_there)
         send(info);
 }
 
@@ -247,48 +222,58 @@ bool Supervisor::reap()
 {
     bool any = false;
     int status = 0;
+    int keeper_status = 0;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0; any = true) {
         leftovers_.waited_for(pid);
+        if (pid == keeper_) {
+            keeper_status = status;
+            keeper_ = 0;
+        }
         if (pid == child_ && !status_) // later, a child may have got its number
             status_ = status;
     }
+    // A keeper that ends with its program, or was told to, ends with 0.
+    if (keeper_status != 0 && child_ > 0 && !status_ && was_back_)
+        tell_unsaved(keeper_status);
     return any;
 }
 
-void Supervisor::take_report()
+void Supervisor::tell_unsaved(int wait_status)
 {
-    // Shorter than a pipe's buffer, the line comes as a whole or not at all.
-    char line[PIPE_BUF];
-    const ssize_t n = read(report_.get(), line, sizeof(line));
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    report_.reset();
-    const nlohmann::json back =
-        nlohmann::json::parse(line, line + std::max<ssize_t>(n, 0), nullptr, false);
-    if (back.is_object())
-        welcome({.pid = back.value("pid", 0),
-                 .own_pid = back.value("own_pid", 0),
-                 .saved_at_ns = back.value("saved_at_ns", int64_t(0)),
-                 .kept = back.value("kept", false)});
+    said_.kept = false;
+    publish();
+    say(fmt::format("{} is not saved any more: the process that makes its images {}",
+                    task_.words.front(), end_text(wait_status)));
 }
 
-void Supervisor::welcome(const Return &back)
+void Supervisor::note_keeper(pid_t pid)
 {
+    keeper_ = pid;
+    said_.kept = pid != 0;
+    if (pid != 0)
+        leftovers_.add_keeper(pid);
+}
+
+void Supervisor::welcome(const std::optional<Return> &back)
+{
+    if (!back)
+        return;
     was_back_ = true;
+    in_vain_ = 0;
     said_.recoveries++;
-    said_.kept = back.kept;
-    note_program(back.pid, back.own_pid);
+    note_keeper(back->keeper);
+    note_program(back->pid, back->own_pid);
     if (!status_)
         std::ranges::for_each(held_, [this](const signalfd_siginfo &info) { send(info); });
     held_.clear();
-    const std::string known = back.own_pid != back.pid
-                                  ? fmt::format("{} ({} here)", back.own_pid, back.pid)
-                                  : std::to_string(back.pid);
+    const std::string known = back->own_pid != back->pid
+                                  ? fmt::format("{} ({} here)", back->own_pid, back->pid)
+                                  : std::to_string(back->pid);
     say(fmt::format("{}; process {} is back from {}/{} after {}: {} of its work is done again{}",
                     said_.last_fault, known, task_.keeping.directory, image_,
                     seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
-                    seconds_text(fault_ns_ - back.saved_at_ns),
-                    back.kept ? "" : "; no more images are made"));
+                    seconds_text(fault_ns_ - back->saved_at_ns),
+                    said_.kept ? "" : "; no more images are made"));
 }
 
 void Supervisor::look_at_images()
@@ -302,7 +287,7 @@ void Supervisor::look_at_images()
     if (!newest || newest->empty() || series.path(*newest) == said_.checkpoint ||
         lstat(series.path(*newest).c_str(), &status) != 0)
         return;
-    passed_.clear(); // the program has not taken these as the end
+    wishes_.image_came();
     said_.checkpoint = series.path(*newest);
     said_.checkpoint_ns = status.st_mtim.tv_sec * int64_t(1'000'000'000) + status.st_mtim.tv_nsec;
     publish();
@@ -323,7 +308,7 @@ bool Supervisor::await_change(int timeout_ms)
     if (ready[1].revents != 0)
         look_at_images();
     if (ready[2].revents != 0)
-        take_report();
+        welcome(take_report(report_));
     if (ready[0].revents != 0)
         take_signals();
     reap();
@@ -337,7 +322,7 @@ void Supervisor::await_end()
     // What the program was sent with its end, and what cr_restart has said before its own.
     take_signals();
     if (report_)
-        take_report();
+        welcome(take_report(report_));
     report_.reset();
     child_ = 0;
 }
@@ -354,22 +339,53 @@ void Supervisor::tell_fault(const End &end)
     note_program(0, said_.own_pid);
 }
 
-// The signal that has asked the program to end, and was not followed by an image; else 0.
-int Supervisor::asked_to_end() const
+// Until then, or until the user ends the program.
+void Supervisor::pause(int ms)
 {
-    const auto found = std::ranges::find_if(passed_, asks_to_end);
-    return found != passed_.end() ? *found : 0;
+    const uint64_t begun = now_ns();
+    for (uint64_t past; wishes_.end() == 0 && (past = ms_since(begun)) < static_cast<uint64_t>(ms);)
+        await_change(ms - static_cast<int>(past));
+}
+
+// An image that is completed later would be newer than the one from which the program comes back,
+// and of a course that it has left. So as long as a keeper of ours holds the lock, or has left a
+// command that may complete one, this waits, however long it takes.
+Result<Images> Supervisor::take_images()
+{
+    const uint64_t begun = now_ns();
+    for (bool told = false;;) {
+        Result<Images> images = Images::take(task_.keeping.directory, 0);
+        const bool is_held = !images && images.error().code() == EBUSY;
+        const Result<std::set<pid_t>> savers = leftovers_.savers(is_held);
+        if (!savers)
+            return savers.error();
+        if (savers->empty() || (!images && !is_held))
+            return images;
+        if (wishes_.end() != 0)
+            return Error(EINTR, "the wait for its last image was ended");
+        for (const pid_t pid : *savers)
+            kill(pid, SIGCONT); // one that was stopped with the program would never end
+        if (!told && ms_since(begun) > silence_ms) {
+            say(fmt::format("waits for process {}, which may still complete an image in {}",
+                            fmt::join(*savers, ", "), task_.keeping.directory));
+            told = true;
+        }
+        images = Error(EAGAIN, ""); // gives the lock back
+        pause(look_ms);
+    }
 }
 
 Action Supervisor::judge()
 {
     const int status = *status_;
-    const bool asked =
-        (WIFSIGNALED(status) && passed_.contains(WTERMSIG(status))) || asked_to_end() != 0;
-    if (was_back_ || asked)
+    const bool asked = (WIFSIGNALED(status) && wishes_.had(WTERMSIG(status))) || wishes_.end() != 0;
+    if (was_back_) // else it is not the program's
         program_status_ = status;
+    else if (asked)
+        program_status_ = wishes_.end() != 0 ? wishes_.end() : status;
     const End end = {.wait_status = status,
                      .was_back = was_back_,
+                     .may_pass = !was_back_ && may_pass(status),
                      .was_asked = asked,
                      .can_begin_again = has_input_again(input_at_)};
     if (!decision_.is_fault(end))
@@ -378,15 +394,15 @@ Action Supervisor::judge()
     const auto stop = [](const Error &error) {
         return Action{.what = Do::give_up, .why = error.text()};
     };
-    const auto await = [&] { return reap() || (await_change(-1), asked_to_end() == 0); };
+    const auto await = [&] { return reap() || (await_change(-1), wishes_.end() == 0); };
     if (Result<void> done = leftovers_.end(await); !done)
         return stop(done.error());
     if (!was_back_)
-        await_change(pause_ms);
-    Result<Images> images = Images::take(task_.keeping.directory);
+        pause(pause_ms << std::min(in_vain_++, most_doublings));
+    Result<Images> images = take_images();
     if (!images)
         return stop(images.error());
-    Action next = decision_.after(end, images->names());
+    Action next = decision_.after(end, images->offer());
     for (const std::string &name : next.abandoned) {
         say(fmt::format("it has come no further than {}/{}, which is abandoned",
                         task_.keeping.directory, name));
@@ -398,7 +414,7 @@ Action Supervisor::judge()
 }
 
 // Processes that go on without the first one. A copy from which an image is written is none, nor is
-// one that is ending, such as the keeper, which is not known by its program any more.
+// one that is ending: without memory of its own it has no program any more, and never will.
 void Supervisor::tell_rest()
 {
     reap();
@@ -445,8 +461,8 @@ std::optional<int> Supervisor::run()
         return cli::fail("cr_run", ready.error());
     Action next = {.what = Do::begin_again};
     for (bool first = true;; first = false) {
-        if (!first && next.what != Do::end && asked_to_end() != 0) { // while nobody was there
-            program_status_ = asked_to_end();
+        if (!first && next.what != Do::end && wishes_.end() != 0) { // while nobody was there
+            program_status_ = wishes_.end();
             next.what = Do::end;
         }
         Result<bool> done = false;
@@ -468,6 +484,8 @@ std::optional<int> Supervisor::run()
         if (!done) {
             if (first && publisher_)
                 publisher_->withdraw();
+            if (first && task_.keeping.made_directory)
+                rmdir(task_.keeping.directory.c_str());
             return first ? cli::fail("cr_run", done.error()) : give_up(done.error().text());
         }
         await_end();

@@ -17,10 +17,11 @@
 #include "recover/images.hpp"
 #include "recover/leftovers.hpp"
 #include "recover/published.hpp"
+#include "recover/restart.hpp"
+#include "recover/wishes.hpp"
 
 #include <csignal>
 #include <optional>
-#include <set>
 #include <string>
 #include <sys/signalfd.h>
 #include <sys/types.h>
@@ -43,13 +44,6 @@ class Supervisor
     std::optional<int> run();
 
   private:
-    struct Return { // of the program, as cr_restart tells it
-        pid_t pid = 0;
-        pid_t own_pid = 0;
-        int64_t saved_at_ns = 0;
-        bool kept = false;
-    };
-
     Result<void> prepare();
     // True: in the child.
     Result<bool> begin();
@@ -60,11 +54,13 @@ class Supervisor
     void take_signal(const signalfd_siginfo &info);
     void send(const signalfd_siginfo &info) const;
     bool reap();
-    void take_report();
-    void welcome(const Return &back);
+    void welcome(const std::optional<Return> &back);
     void look_at_images();
-    int asked_to_end() const;
     Action judge();
+    Result<Images> take_images();
+    void pause(int ms);
+    void note_keeper(pid_t pid);
+    void tell_unsaved(int wait_status);
     void tell_fault(const End &end);
     void tell_rest();
     int finish();
@@ -85,8 +81,10 @@ class Supervisor
     off_t input_at_ = -1;       // where standard input was, if it is a file
     pid_t child_ = 0;           // 0: none
     std::optional<int> status_; // its end
+    pid_t keeper_ = 0;          // of the program
     bool was_back_ = true;
-    std::set<int> passed_;               // signals for the program since its newest image
+    unsigned in_vain_ = 0; // restarts since it was back
+    Wishes wishes_;
     std::vector<signalfd_siginfo> held_; // until the program is back
     int program_status_ = 0;             // of its last end
     std::string image_;                  // from which it is being brought back

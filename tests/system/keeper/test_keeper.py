@@ -23,6 +23,7 @@ import unittest
 import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+from processes import children, exists  # noqa: E402
 from waiting import PATIENCE, wait_until  # noqa: E402
 
 BIN = os.path.abspath(sys.argv.pop(1))
@@ -42,20 +43,6 @@ while number != {last}:
 
 def tool(name):
     return os.path.join(BIN, name)
-
-
-def exists(pid):
-    """Not so for a zombie: in a container nobody may collect what has lost its parent."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def children_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-        return [int(word) for word in file.read().split()]
 
 
 class Keeper(unittest.TestCase):
@@ -234,7 +221,7 @@ class Keeper(unittest.TestCase):
         wait_until("three more images in the first", lambda: self.committed() >= committed + 3)
         self.assertEqual(self.images("two"), [])  # what is not complete has no name
         keeper = self.state()["keeper"]
-        copier = children_of(keeper)
+        copier = children(keeper)
         for pid in (keeper, *copier):
             os.kill(pid, signal.SIGKILL)
         for pid in (keeper, *copier):
@@ -255,6 +242,29 @@ class Keeper(unittest.TestCase):
         self.assert_complete("two")
         numbers = self.numbers()
         self.assertEqual(numbers, list(range(1, len(numbers) + 1)))
+
+    def test_image_that_is_being_copied_stays(self):
+        program = self.start("--interval", "1h", "--into", "one", "--second", "two", "--bandwidth", "1",
+                             "--keep", "1", "--delta=none")
+        keeper = wait_until("the keeper", lambda: self.keeper_of(program.pid))
+        self.addCleanup(self.end_copiers, keeper)  # the keeper waits for them
+        for number in (1, 2, 3):
+            before = self.committed()
+            os.kill(keeper, signal.SIGUSR1)
+            wait_until("an image", lambda b=before: self.committed() > b)
+            if number == 1:  # the copier sends a byte, and rests for a second
+                wait_until("a copy that has begun", lambda: self.hidden("two"))
+        wait_until("two images", lambda: len(self.images()) == 2)
+        self.assertEqual(self.images(), ["context.000001", "context.000003"])
+        self.end_copiers(keeper)
+        wait_until("the end of the first", lambda: self.images() == ["context.000003"])
+        self.kill_program(program)
+
+    @staticmethod
+    def end_copiers(keeper):
+        for copier in children(keeper):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(copier, signal.SIGKILL)
 
     def hidden(self, directory):
         try:
@@ -363,7 +373,7 @@ class Keeper(unittest.TestCase):
 
         def handle():
             """What a command of the keeper's is given, while it runs."""
-            for pid in children_of(keeper):
+            for pid in children(keeper):
                 with contextlib.suppress(OSError, ValueError):
                     with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
                         words = file.read().split("\0")

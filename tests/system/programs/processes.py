@@ -66,6 +66,11 @@ def state(pid):
     return found[0] if found else None
 
 
+def exists(pid):
+    """Not so for a zombie: in a container nobody may collect what has lost its parent."""
+    return state(pid) not in (None, "Z", "X")
+
+
 def waits_of(pid):
     """How often it has waited, which a program that does something does again and again; or None."""
     try:

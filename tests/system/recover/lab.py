@@ -15,6 +15,7 @@ import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import processes  # noqa: E402  pylint: disable=wrong-import-position
 from waiting import PATIENCE, wait_until  # noqa: E402  pylint: disable=wrong-import-position
 
 BIN = os.path.abspath(sys.argv.pop(1))
@@ -30,31 +31,24 @@ while not os.path.exists("end"):
     time.sleep(0.005)
 sys.exit({status})
 """
+# In the place of cr_checkpoint: an image has its name only when a file is gone.
+HOLD = """#!{python}
+import os, subprocess, sys, time
+words = sys.argv[1:]
+at = words.index("-f") + 1
+wanted, words[at] = words[at], {held!r}
+done = subprocess.run([{real!r}, *words], close_fds=False)
+open({ready!r}, "w").close()
+while os.path.exists({hold!r}):
+    time.sleep(0.005)
+if done.returncode == 0:
+    os.rename({held!r}, wanted)
+sys.exit(done.returncode)
+"""
 
 
 def tool(name):
     return os.path.join(BIN, name)
-
-
-def exists(pid):
-    """Not so for a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def children_of(pid):
-    try:
-        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
-            return [int(word) for word in file.read().split()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
-
-
-def descendants_of(pid):
-    return [one for child in children_of(pid) for one in (child, *descendants_of(child))]
 
 
 def executable_of(pid):
@@ -77,6 +71,7 @@ class Case(unittest.TestCase):
         self.top = tempfile.mkdtemp(prefix="cryo-recover.")
         self.addCleanup(shutil.rmtree, self.top)
         self.environment = dict(os.environ, CRYO_RUNTIME_DIR=self.path("runtime"))
+        self.bin = BIN
         self.supervisors = []
         self.pipes = []  # their standard error
         self.readers = []
@@ -86,7 +81,7 @@ class Case(unittest.TestCase):
 
     def end_all(self):
         for supervisor in self.supervisors:
-            below = descendants_of(supervisor.pid)
+            below = processes.family(supervisor.pid)
             if supervisor.poll() is None:
                 supervisor.kill()
             supervisor.wait()
@@ -96,7 +91,7 @@ class Case(unittest.TestCase):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         for pid in (*self.others, *self.keepers()):  # a keeper writes into our directory
-            wait_until("the end of all", lambda p=pid: not exists(p))
+            wait_until("the end of all", lambda p=pid: not processes.exists(p))
         for reader in self.readers:
             reader.join(PATIENCE)
 
@@ -166,8 +161,40 @@ class Case(unittest.TestCase):
             return not errors.closed and fcntl.ioctl(errors, termios.FIONREAD, left) == 0 and any(left)
 
     def start(self, *words, recover="--recover", interval="100ms", options=(), **more):
-        return self.spawn(tool("cr_run"), recover, "--interval", interval, "--into", "one", *options,
+        return self.spawn(os.path.join(self.bin, "cr_run"), recover, "--interval", interval, "--into", "one", *options,
                           *words, **more)
+
+    def replace_command(self, name, script):
+        """In a tree of its own, to which cr_run is copied, as it looks beside itself."""
+        self.bin = self.path("tree", "bin")
+        os.makedirs(self.bin)
+        os.symlink(os.path.join(BIN, "..", "lib"), self.path("tree", "lib"))
+        for other in os.listdir(BIN):
+            os.symlink(os.path.join(BIN, other), os.path.join(self.bin, other))
+        for own in ("cr_run", name):
+            os.unlink(os.path.join(self.bin, own))
+        shutil.copy(tool("cr_run"), self.bin)
+        with open(os.path.join(self.bin, name), "w", encoding="utf-8") as file:
+            file.write(script)
+        os.chmod(os.path.join(self.bin, name), 0o700)
+
+    def replace_checkpoint(self):
+        """By one that hold() keeps from completing an image."""
+        self.replace_command("cr_checkpoint", HOLD.format(
+            python=sys.executable, real=tool("cr_checkpoint"), held=self.path("one", "held"),
+            ready=self.path("ready"), hold=self.path("hold")))
+        self.addCleanup(self.release)
+
+    def hold(self, supervisor):
+        """An image is under way, and is complete after release()."""
+        with open(self.path("hold"), "wb"), contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path("ready"))
+        os.kill(self.keeper_of(supervisor), signal.SIGUSR1)
+        wait_until("the image", lambda: os.path.exists(self.path("ready")))
+
+    def release(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path("hold"))
 
     def python(self, text, **more):
         return self.start(sys.executable, "-c", text, **more)
@@ -211,7 +238,7 @@ class Case(unittest.TestCase):
 
     @staticmethod
     def keeper_of(supervisor):
-        return wait_until("the keeper", lambda: [pid for pid in children_of(supervisor.pid)
+        return wait_until("the keeper", lambda: [pid for pid in processes.children(supervisor.pid)
                                                  if executable_of(pid) == "keeper"])[0]
 
     def make_image(self, supervisor):

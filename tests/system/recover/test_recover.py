@@ -4,13 +4,16 @@
 
     test_recover.py DIRECTORY-OF-COMMANDS
 """
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import unittest
 
 import lab
+import processes
 from lab import wait_until
 
 
@@ -37,6 +40,8 @@ import os, time
 first = not os.path.exists("once")
 for number in range(1, 200):
     print(number, flush=True)
+    time.sleep(0.005)
+while not os.path.exists("one/latest"):
     time.sleep(0.005)
 if not os.path.exists("once"):
     open("once", "w").close()
@@ -70,6 +75,76 @@ os.kill(os.getpid(), 7)
         self.assertEqual(len(self.images()), 1)
         abandoned = [n for n in os.listdir(self.path("one")) if n.startswith("abandoned.context.")]
         self.assertEqual(len(abandoned), images - 1)
+
+    def test_crash_loop_ends_though_images_are_made_in_it(self):
+        """The older image that is tried is followed by newer ones each time."""
+        supervisor = self.python("""
+import os, time
+for _ in range(100):
+    time.sleep(0.01)
+while not os.path.exists("one/latest"):
+    time.sleep(0.01)
+os.abort()
+""", recover=self.policy("[[fault]]\nlimit = 1\n"))
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGABRT)
+        self.assertIn("is abandoned", self.errors())
+        self.assertIn("is not brought back: it was brought back from context.", self.errors())
+
+    def test_last_image_is_waited_for(self):
+        """However long it takes: it would else be newer than the image that the program comes from."""
+        self.replace_checkpoint()
+        supervisor = self.count(interval="1h")
+        self.pid_of(supervisor)
+        self.make_image(supervisor)
+        self.hold(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        wait_until("that it waits", lambda: "which may still complete an image" in self.errors())
+        self.assertEqual(self.status(supervisor)["state"], "recovering")
+        self.release()
+        self.await_recovery(supervisor, 1)
+        self.assertIn("is back from " + self.path("one", "context.000002"), self.errors())
+        self.assertEqual(self.status(supervisor)["state"], "running")
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def stop_keeper(self, supervisor):
+        keeper = self.keeper_of(supervisor)
+        os.kill(keeper, signal.SIGSTOP)
+        self.addCleanup(self.let_go_on, keeper)
+        wait_until("its stop", lambda: processes.state(keeper) == "T")
+
+    @staticmethod
+    def let_go_on(keeper):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(keeper, signal.SIGCONT)
+
+    def test_stopped_keeper_does_not_hold_the_program_up(self):
+        supervisor = self.count()
+        self.await_images(2)
+        self.stop_keeper(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        self.assertEqual(self.status(supervisor)["state"], "running")
+        self.assertNotIn("no more images are made", self.errors())
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def test_restart_that_fails_for_another_reason_costs_no_image(self):
+        """Somebody has the program's id, for example."""
+        self.replace_command("cr_restart", "#!/bin/sh\nexit 16\n")
+        supervisor = self.count(interval="1h", recover=self.policy("[[fault]]\nlimit = 1\n"))
+        self.pid_of(supervisor)
+        for _ in range(2):
+            self.make_image(supervisor)
+        before = self.images()
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGKILL)
+        self.assertIn("for a reason outside of the image", self.errors())
+        self.assertEqual(self.images(), before)
+
+    def test_first_start_that_fails_leaves_nothing(self):
+        self.environment["CRYO_LIBDIR"] = self.path("nowhere")
+        supervisor = self.count()
+        self.assertEqual(supervisor.wait(lab.PATIENCE), 22, self.errors())
+        self.assertFalse(os.path.exists(self.path("one")))
 
     def test_own_end_is_no_fault(self):
         supervisor = self.python("import sys; sys.exit(75)")
@@ -115,7 +190,7 @@ if not os.path.exists("once"):
 
     @staticmethod
     def pythons(supervisor):
-        return [pid for pid in lab.descendants_of(supervisor.pid)
+        return [pid for pid in processes.family(supervisor.pid)
                 if lab.executable_of(pid).startswith("python") and lab.name_of(pid) != "cryo copy"]
 
     def started(self, supervisor):
@@ -167,7 +242,7 @@ while True:
         os.kill(self.pid_of(supervisor), signal.SIGKILL)
         self.await_recovery(supervisor, 1)
         self.assertEqual(self.let_end(supervisor), 0)
-        self.assertTrue(lab.exists(earlier))
+        self.assertTrue(processes.exists(earlier))
 
     def test_what_children_from_before_leave_is_not_ended(self):
         supervisor = self.start_by_exec(
@@ -175,24 +250,41 @@ while True:
         left, earlier = self.number_in("left"), self.number_in("earlier")
         self.await_images()
         os.kill(earlier, signal.SIGKILL)
-        wait_until("its child is ours", lambda: left in lab.children_of(supervisor.pid))
+        wait_until("its child is ours", lambda: left in processes.children(supervisor.pid))
         os.kill(self.pid_of(supervisor), signal.SIGKILL)
         self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGKILL)
         self.assertIn(f"process {left} may not be one of its own", self.errors())
-        self.assertTrue(lab.exists(left))
+        self.assertTrue(processes.exists(left))
 
     def test_files_that_are_no_images_of_the_run(self):
-        """An image that was begun, one of another program, and one that has got a better number."""
+        """An image that was begun, and a whole one that somebody has copied there."""
         supervisor = self.count()
         self.await_images(2)
         newest = self.images()[-1]
+        shutil.copy(self.path("one", newest), self.path("one", "context.999997"))
         for name in ("context.999998", ".context.999999.1"):
             with open(self.path("one", name), "wb") as file:
                 file.write(b"CRYO half of an image")
+        # The keeper's next one has a better number still.
+        wait_until("an image of the keeper's",
+                   lambda: max(int(name[len("context."):]) for name in self.images()) > 999998)
+        self.await_images(1)
         os.kill(self.pid_of(supervisor), signal.SIGKILL)
         self.await_recovery(supervisor, 1)
-        self.assertRegex(self.errors(), r"is back from \S+/context\.000")
-        self.assertLessEqual(newest, self.images()[-1])
+        self.assertRegex(self.errors(), r"is back from \S+/context\.(999999|\d{7})")
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def test_copied_image_is_not_used(self):
+        """Although the keeper, which knows its own, does not end by itself."""
+        supervisor = self.count(interval="1h")
+        self.pid_of(supervisor)
+        self.make_image(supervisor)
+        newest = self.images()[-1]
+        shutil.copy(self.path("one", newest), self.path("one", "context.999997"))
+        self.stop_keeper(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        self.assertIn(f"is back from {self.path('one', newest)} after", self.errors())
         self.assertEqual(self.let_end(supervisor), 0)
 
     def test_damaged_image_is_passed_over(self):
@@ -220,10 +312,24 @@ while True:
         os.kill(self.pid_of(supervisor), signal.SIGKILL)
 
         def restarting():
-            return [p for p in lab.children_of(supervisor.pid)
+            return [p for p in processes.children(supervisor.pid)
                     if lab.executable_of(p) == "cr_restart"]
         os.kill(wait_until("cr_restart", restarting)[0], signal.SIGKILL)
         wait_until("a recovery after the failed one", lambda: "is back from" in self.errors())
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def test_what_has_brought_it_back_is_killed(self):
+        """The program goes back to its image, though it runs."""
+        supervisor = self.count()
+        self.await_images(2)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        restarter = next(pid for pid in processes.children(supervisor.pid)
+                         if lab.executable_of(pid) == "cr_restart")
+        began = self.started(supervisor)
+        os.kill(restarter, signal.SIGKILL)
+        self.await_recovery(supervisor, 2)
+        self.assertEqual(began & self.started(supervisor), set())
         self.assertEqual(self.let_end(supervisor), 0)
 
     def test_daemon_is_left_alone(self):
@@ -241,14 +347,14 @@ while not os.path.exists("daemon"):
 """, interval="1h")
         self.assertEqual(supervisor.wait(lab.PATIENCE), 0)
         self.others.append(int(self.text("daemon")))
-        self.assertTrue(lab.exists(self.others[-1]))
+        self.assertTrue(processes.exists(self.others[-1]))
         self.assertIn("goes on without its first one", self.errors())
 
     def test_supervisor_is_killed(self):
         supervisor = self.count()
         self.await_images(1)
         pid = self.pid_of(supervisor)
-        self.others += [pid, *lab.children_of(supervisor.pid)]
+        self.others += [pid, *processes.children(supervisor.pid)]
         supervisor.kill()
         supervisor.wait()
         written = len(self.numbers())
@@ -276,6 +382,7 @@ while not os.path.exists("daemon"):
                 (("--recover", "--omit", "true"), 255, "--omit exclude each other"),
                 (("--recover=none.toml", "true"), 2, "none.toml"),
                 (("--recover=" + self.bad_policy(), "true"), 22, "did you mean 'limit'?"),
+                (("--recover", "policy.toml", "true"), 255, "--recover=policy.toml"),
                 (("--recover", "--interval", "often", "true"), 22, "often")):
             done = subprocess.run([lab.tool("cr_run"), *words], cwd=self.top, capture_output=True,
                                   text=True, env=self.environment, timeout=lab.PATIENCE, check=False)

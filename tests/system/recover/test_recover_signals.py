@@ -6,11 +6,14 @@
 """
 import os
 import pty
+import select
 import signal
 import sys
+import termios
 import unittest
 
 import lab
+import processes
 from lab import wait_until
 
 COUNT_SIGNALS = """
@@ -74,6 +77,79 @@ time.sleep(1000)
         supervisor.send_signal(signal.SIGTERM)
         self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGTERM)
 
+    def test_signal_while_nobody_is_there_is_kept(self):
+        """Between a fault and the restart, which waits here for the last image."""
+        self.replace_checkpoint()
+        supervisor = self.python(COUNT_SIGNALS, interval="1h")
+        wait_until("the program", self.numbers)
+        self.hold(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        wait_until("the fault", lambda: "was killed by SIGKILL" in self.errors())
+        supervisor.send_signal(signal.SIGUSR1)
+        self.release()
+        self.await_recovery(supervisor, 1)
+        wait_until("the signal", lambda: self.numbers() == [0, 1])
+
+    def test_ignored_signal_asks_for_nothing(self):
+        """As in a background command of a script, when Ctrl-C ends another one."""
+        supervisor = self.count(interval="1h", preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        self.pid_of(supervisor)
+        self.make_image(supervisor)
+        supervisor.send_signal(signal.SIGINT)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        self.assertEqual(self.let_end(supervisor), 0)
+
+    def start_ending(self):
+        """A program that was asked to end, has heard that, and goes on."""
+        supervisor = self.python("""
+import os, signal, time
+def heard(*_):
+    open("heard", "w").close()
+signal.signal(signal.SIGTERM, heard)
+print(1, flush=True)
+while True:
+    time.sleep(0.005)
+""", interval="1h")
+        wait_until("the program", self.numbers)
+        self.make_image(supervisor)
+        wait_until("that it is known", lambda: self.status(supervisor)["checkpoint"])
+        supervisor.send_signal(signal.SIGTERM)
+        wait_until("the signal", lambda: os.path.exists(self.path("heard")))
+        return supervisor
+
+    def show_image(self, supervisor, name):
+        """What the supervisor sees of an image that has become complete."""
+        with open(self.path("one", name), "wb"):
+            pass
+        wait_until("that it is seen", lambda: self.status(supervisor)["checkpoint"].endswith(name))
+
+    def test_image_that_was_begun_before_the_signal(self):
+        """It appears after the signal, and does not show that the program goes on."""
+        supervisor = self.start_ending()
+        self.show_image(supervisor, "context.999998")
+        os.kill(self.pid_of(supervisor), signal.SIGSEGV)
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGSEGV)
+        self.assertEqual(self.errors(), "")
+
+    def test_image_that_was_begun_after_the_signal(self):
+        supervisor = self.start_ending()
+        self.show_image(supervisor, "context.999998")
+        self.show_image(supervisor, "context.999999")
+        os.kill(self.pid_of(supervisor), signal.SIGSEGV)
+        self.await_recovery(supervisor, 1)
+
+    def test_user_ends_it_while_a_restart_fails(self):
+        self.replace_command("cr_restart", "#!/bin/sh\ntrap 'exit 5' TERM\n: > restarting\n"
+                                           "while :; do sleep 0.01; done\n")
+        supervisor = self.count(interval="1h")
+        self.pid_of(supervisor)
+        self.make_image(supervisor)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        wait_until("the restart", lambda: os.path.exists(self.path("restarting")))
+        supervisor.send_signal(signal.SIGTERM)
+        self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGTERM)
+
     def test_standing_still_is_no_fault(self):
         supervisor = self.count()
         self.await_images(1)
@@ -108,7 +184,7 @@ time.sleep(1000)
         wait_until("the fault", lambda: "was killed by SIGKILL" in self.errors())
         supervisor.send_signal(signal.SIGTERM)
         self.assertEqual(supervisor.wait(lab.PATIENCE), -signal.SIGTERM, self.errors())
-        self.assertEqual(lab.descendants_of(supervisor.pid), [])
+        self.assertEqual(processes.family(supervisor.pid), [])
 
     def on_terminal(self, text):
         """A supervisor that leads a session on a terminal; its other end, and its process."""
@@ -121,9 +197,31 @@ time.sleep(1000)
         self.addCleanup(os.close, terminal)
         return pid, terminal
 
+    def test_terminal_that_stops_those_behind(self):
+        """The supervisor's messages do not stop it, where the program's own output would (stty tostop)."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.top)
+            os.environ.update(self.environment)
+            modes = termios.tcgetattr(0)
+            modes[3] |= termios.TOSTOP
+            termios.tcsetattr(0, termios.TCSANOW, modes)
+            child = os.fork()
+            if child == 0:
+                os.setpgid(0, 0)
+                os.execv(lab.tool("cr_run"), ["cr_run", "-q", "--recover", "--interval", "1h", "--into",
+                                              "one", "sh", "-c",
+                                              "[ -e once ] || { : > once; kill -9 $$; }"])
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        self.addCleanup(os.close, terminal)
+        self.others += [pid, *wait_until("the supervisor", lambda: processes.children(pid))]
+        self.read_until(terminal, b"was killed by SIGKILL")
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+
     def read_until(self, terminal, word):
         text = b""
         while word not in text:
+            self.assertTrue(select.select([terminal], [], [], lab.PATIENCE)[0], f"{word} in {text}")
             text += os.read(terminal, 1000)
         return text
 
@@ -135,12 +233,12 @@ time.sleep(1000)
         os.write(terminal, b"one\n")
         self.read_until(terminal, b"<one>")
         wait_until("an image", lambda: self.keeper_log() >= 2)
-        program = next(p for p in lab.children_of(pid) if "python" in lab.executable_of(p))
+        program = next(p for p in processes.children(pid) if "python" in lab.executable_of(p))
         os.kill(program, signal.SIGKILL)
         self.read_until(terminal, b"is back from")
         os.write(terminal, b"two\n")
         self.read_until(terminal, b"<two>")
-        self.others += lab.children_of(pid)  # a keeper among them
+        self.others += processes.children(pid)  # a keeper among them
         os.write(terminal, b"\x03")
         # Python ends by the signal after its KeyboardInterrupt.
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), -signal.SIGINT)

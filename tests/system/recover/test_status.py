@@ -11,6 +11,7 @@ import sys
 import unittest
 
 import lab
+import processes
 from lab import wait_until
 
 
@@ -37,7 +38,7 @@ class Status(lab.Case):
         said = self.status(supervisor)
         self.assertEqual((said["state"], said["faults"], said["recoveries"]), ("running", 1, 1))
         self.assertEqual(said["last_fault"], f"process {pid} was killed by SIGKILL")
-        self.assertTrue(lab.exists(said["pid"]))
+        self.assertTrue(processes.exists(said["pid"]))
         for words in ((), (str(supervisor.pid),), (str(said["pid"]),)):
             done = self.run_status(*words)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -64,24 +65,44 @@ class Status(lab.Case):
         supervisor = self.count()
         self.await_images(1)
         os.kill(self.keeper_of(supervisor), signal.SIGKILL)
-        wait_until("that it is shown", lambda: self.status(supervisor)["state"] == "unsaved")
+        wait_until("that it is told", lambda: "is not saved any more" in self.errors())
+        self.assertIn("makes its images was killed by SIGKILL", self.errors())
+        self.assertEqual(self.status(supervisor)["state"], "unsaved")
         self.assertEqual(self.run_status(str(supervisor.pid)).returncode, 1)
 
     def test_all_are_killed(self):
         """What they have left is shown as that, and removed by the next supervisor."""
         supervisor = self.count()
         self.await_images(1)
-        below = lab.descendants_of(supervisor.pid)
+        below = processes.family(supervisor.pid)
         supervisor.kill()
         os.kill(self.status(supervisor)["pid"], signal.SIGKILL)
         supervisor.wait()
         for pid in below:
-            wait_until("the end of all", lambda p=pid: not lab.exists(p))
+            wait_until("the end of all", lambda p=pid: not processes.exists(p))
         self.assertEqual(self.status(supervisor)["state"], "ended")
         other = self.spawn(lab.tool("cr_run"), "--recover", "--interval", "1h", "--into", "two",
                            "sleep", "1000")
         self.pid_of(other)
         self.assertEqual(os.listdir(self.path("runtime", "supervised")), [str(other.pid)])
+
+    def test_numbers_of_another_namespace_are_not_shown(self):
+        """They are those of other processes here."""
+        supervisor = self.count(interval="1h")
+        pid = self.pid_of(supervisor)
+        file = self.path("runtime", "supervised", str(supervisor.pid))
+        with open(file, encoding="utf-8") as said:
+            published = json.load(said)
+        published["pid_space"] += 1
+        with open(file, "w", encoding="utf-8") as said:
+            json.dump(published, said)
+        self.assertEqual(self.run_status(str(supervisor.pid)).returncode, 1)
+        lines = map(json.loads, self.run_status("--json").stdout.splitlines())
+        shown = next(one for one in lines if one["directory"] == self.path("one")
+                     and one["state"] == "elsewhere")
+        self.assertEqual((shown["supervisor"], shown["pid"], shown["own_pid"]), (None, None, None))
+        line = next(one for one in self.run_status().stdout.splitlines() if "elsewhere" in one)
+        self.assertNotIn(str(pid), line.split())
 
     def test_directory_of_others_is_not_believed(self):
         supervisor = self.count()

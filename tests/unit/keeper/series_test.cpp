@@ -126,6 +126,27 @@ TEST_F(SeriesTest, AStateThatCannotBeReadIsNotEmpty)
     EXPECT_TRUE(state->images().empty());
 }
 
+TEST_F(SeriesTest, ImagesAreCountedAlthoughNamesComeAgain)
+{
+    Result<State> state = State::take(dir_.path());
+    ASSERT_TRUE(state);
+    EXPECT_EQ(state->made(), 0U);
+    for (const char *name : {"context.000001", "context.000002", "context.000002"}) {
+        Images images = state->images();
+        images[name] = "ab";
+        state->set_images(images);
+        state->count(name);
+    }
+    ASSERT_TRUE(state->save());
+    state->give_back(false);
+    const Result<State> again = State::take(dir_.path());
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->made(), 3U);
+    EXPECT_EQ(again->made("context.000001"), 1U);
+    EXPECT_EQ(again->made("context.000002"), 3U);
+    EXPECT_EQ(again->made("context.000003"), 0U);
+}
+
 TEST_F(SeriesTest, ADirectoryThatWasThereStays)
 {
     fs::create_directory(dir_ / "mine");

@@ -3,13 +3,26 @@
 // What follows from the end of a supervised program, by all sequences that matter.
 #include "recover/decision.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <gtest/gtest.h>
+#include <random>
 
 namespace cryo::recover {
 namespace {
 
 using Names = std::vector<std::string>;
+
+// Images whose names are their numbers. `made`: how many there have been; 0: so many as the newest
+// says.
+Offer of(const Names &names, uint64_t made = 0)
+{
+    Offer offer;
+    for (const std::string &name : names)
+        offer.images.push_back({.name = name, .made = std::stoull(name)});
+    offer.made = made != 0 ? made : offer.images.back().made;
+    return offer;
+}
 
 constexpr int exited(int status)
 {
@@ -56,14 +69,14 @@ TEST(Fault, IsARestartThatFails)
 TEST(After, AnEndThatIsNoFaultIsTheEnd)
 {
     Decision decision({});
-    EXPECT_EQ(decision.after({.wait_status = exited(3)}, {"1"}).what, Do::end);
-    EXPECT_EQ(decision.after({.wait_status = SIGTERM}, {"1"}).what, Do::end);
+    EXPECT_EQ(decision.after({.wait_status = exited(3)}, of({"1"})).what, Do::end);
+    EXPECT_EQ(decision.after({.wait_status = SIGTERM}, of({"1"})).what, Do::end);
 }
 
 TEST(After, AFaultComesTheNewestImage)
 {
     Decision decision({});
-    const Action next = decision.after({.wait_status = SIGKILL}, {"1", "2"});
+    const Action next = decision.after({.wait_status = SIGKILL}, of({"1", "2"}));
     EXPECT_EQ(next.what, Do::restart);
     EXPECT_EQ(next.image, "2");
     EXPECT_TRUE(next.abandoned.empty());
@@ -73,7 +86,7 @@ TEST(After, ProgressIsWithoutLimit)
 {
     Decision decision(policy_of(2));
     for (int i = 1; i < 100; i++) {
-        const Action next = decision.after({.wait_status = SIGKILL}, {std::to_string(i)});
+        const Action next = decision.after({.wait_status = SIGKILL}, of({std::to_string(i)}));
         ASSERT_EQ(next.what, Do::restart);
         ASSERT_EQ(next.image, std::to_string(i));
     }
@@ -86,7 +99,7 @@ TEST(After, ACrashLoopFallsToOlderImagesAndEnds)
         Names images = {"1", "2", "3"};
         while (!images.empty()) {
             for (unsigned i = 0; i < limit; i++) {
-                const Action next = decision.after({.wait_status = SIGSEGV}, images);
+                const Action next = decision.after({.wait_status = SIGSEGV}, of(images, 3));
                 ASSERT_EQ(next.what, Do::restart);
                 if (!next.abandoned.empty()) { // as the supervisor does it
                     ASSERT_EQ(next.abandoned, Names{images.back()});
@@ -98,7 +111,7 @@ TEST(After, ACrashLoopFallsToOlderImagesAndEnds)
             if (images.size() == 1)
                 break;
         }
-        const Action last = decision.after({.wait_status = SIGSEGV}, images);
+        const Action last = decision.after({.wait_status = SIGSEGV}, of(images, 3));
         EXPECT_EQ(last.what, Do::give_up);
         EXPECT_NE(last.why.find("brought back from 1"), std::string::npos) << last.why;
     }
@@ -107,19 +120,144 @@ TEST(After, ACrashLoopFallsToOlderImagesAndEnds)
 TEST(After, ANewImageUnderTheNumberOfAnAbandonedOneIsProgress)
 {
     Decision decision(policy_of(1));
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {"1", "2"}).image, "2");
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {"1", "2"}).image, "1");
-    const Action next = decision.after({.wait_status = SIGKILL}, {"1", "2"}); // another "2"
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "2"})).image, "2");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "2"})).image, "1");
+    Offer there = of({"1", "2"});
+    there.images[1].made = there.made = 3;
+    const Action next = decision.after({.wait_status = SIGKILL}, there);
     EXPECT_EQ(next.image, "2");
     EXPECT_TRUE(next.abandoned.empty());
+}
+
+// A program that always ends at one place, and a keeper that makes images on the way there.
+class Loop
+{
+  public:
+    Loop(const Policy &policy, unsigned keep, uint64_t seed)
+        : decision_(policy), keep_(keep), random_(seed)
+    {}
+    // How often it ran until it was given up; `most`: it was not.
+    unsigned runs(unsigned most)
+    {
+        for (unsigned i = 1; i < most; i++) {
+            const uint64_t end = 9 + random_() % 3; // its steps are not always equally long
+            while (at_ + 1 < end)
+                add(++at_);
+            const Action next = decision_.after({.wait_status = SIGSEGV}, offer());
+            if (next.what == Do::give_up)
+                return i;
+            for (const std::string &name : next.abandoned) {
+                EXPECT_EQ(images_.back().name, name);
+                images_.pop_back();
+            }
+            EXPECT_EQ(images_.back().name, next.image);
+            at_ = images_.back().at;
+        }
+        return most;
+    }
+
+  private:
+    struct Place {
+        std::string name;
+        uint64_t made;
+        uint64_t at;
+    };
+    void add(uint64_t at)
+    {
+        const uint64_t number = images_.empty() ? 1 : std::stoull(images_.back().name) + 1;
+        images_.push_back({std::to_string(number), ++made_, at});
+        if (images_.size() > keep_ + 1) // the first is what the others are based on
+            images_.erase(images_.begin() + 1);
+    }
+    Offer offer() const
+    {
+        Offer there;
+        for (const Place &one : images_)
+            there.images.push_back({.name = one.name, .made = one.made});
+        there.made = made_;
+        return there;
+    }
+
+    Decision decision_;
+    unsigned keep_;
+    std::mt19937_64 random_;
+    std::vector<Place> images_;
+    uint64_t made_ = 0;
+    uint64_t at_ = 0;
+};
+
+TEST(After, ACrashLoopEndsThoughImagesAreMadeInIt)
+{
+    constexpr unsigned most = 2000;
+    for (const unsigned limit : {1U, 3U}) {
+        for (const unsigned keep : {1U, 2U, 5U}) {
+            for (uint64_t seed = 1; seed <= 50; seed++)
+                EXPECT_LT(Loop(policy_of(limit), keep, seed).runs(most), most)
+                    << limit << " " << keep << " " << seed;
+        }
+    }
+}
+
+// An image that was made since is progress enough not to be given up, and the count begins anew; to
+// be as far as it was, it needs as many as were abandoned.
+TEST(After, LostGroundIsRegainedImageByImage)
+{
+    Decision decision(policy_of(1));
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "7", "8"})).image, "8");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "7", "8"})).image, "7");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "7"}, 8)).image, "1");
+    for (uint64_t made = 9; made < 14; made++)
+        EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", std::to_string(made)})).image,
+                  std::to_string(made));
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "13"})).what, Do::give_up);
+}
+
+TEST(After, WhatHasComeFurtherThanEverMayFallAgain)
+{
+    Decision decision(policy_of(1));
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "2"})).image, "2");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "2"})).image, "1");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"3", "4"})).image, "4");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"3", "4"})).image, "3");
+}
+
+TEST(After, ARestartThatFailsForAnotherReasonCostsNoImage)
+{
+    Decision decision(policy_of(2));
+    const End taken = {.wait_status = exited(EBUSY), .was_back = false, .may_pass = true};
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "2"})).image, "2");
+    EXPECT_EQ(decision.after(taken, of({"1", "2"})).image, "2");
+    const Action last = decision.after(taken, of({"1", "2"}));
+    EXPECT_EQ(last.what, Do::give_up);
+    EXPECT_TRUE(last.abandoned.empty());
+    EXPECT_NE(last.why.find("for a reason outside of the image"), std::string::npos);
+}
+
+TEST(MayPass, IsWhatHasNothingToDoWithTheImage)
+{
+    for (const int error : {EBUSY, EAGAIN, ENOMEM, ENOSPC})
+        EXPECT_TRUE(may_pass(exited(error))) << error;
+    for (const int error : {EBADMSG, EIO, ENOENT, EINVAL, 255})
+        EXPECT_FALSE(may_pass(exited(error))) << error;
+    EXPECT_FALSE(may_pass(EBUSY)) << "a signal of this number";
+}
+
+TEST(After, ItIsNotBegunAgainBesideImagesThatNobodyHasListed)
+{
+    Decision decision({});
+    const Action next = decision.after({.wait_status = SIGKILL}, {.has_others = true});
+    EXPECT_EQ(next.what, Do::give_up);
+    EXPECT_NE(next.why.find("keeper.json"), std::string::npos);
 }
 
 TEST(After, AFaultDuringTheRecoveryCountsAsOne)
 {
     Decision decision(policy_of(2));
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {"1", "2"}).image, "2");
-    EXPECT_EQ(decision.after({.wait_status = exited(5), .was_back = false}, {"1", "2"}).image, "2");
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL, .was_back = false}, {"1", "2"}).image, "1");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1", "2"})).image, "2");
+    EXPECT_EQ(decision.after({.wait_status = exited(5), .was_back = false}, of({"1", "2"})).image,
+              "2");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL, .was_back = false}, of({"1", "2"})).image,
+              "1");
 }
 
 TEST(After, WithoutAnImageItIsBegunAgain)
@@ -145,14 +283,14 @@ TEST(After, TheFirstImageEndsTheCountOfBeginnings)
 {
     Decision decision(policy_of(1));
     EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {}).what, Do::begin_again);
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {"1"}).image, "1");
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {"1"}).what, Do::give_up);
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1"})).image, "1");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1"})).what, Do::give_up);
 }
 
 TEST(After, ImagesThatHaveGoneAreNotReplacedByTheBeginning)
 {
     Decision decision({});
-    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {"1"}).image, "1");
+    EXPECT_EQ(decision.after({.wait_status = SIGKILL}, of({"1"})).image, "1");
     EXPECT_EQ(decision.after({.wait_status = SIGKILL}, {}).what, Do::give_up);
 }
 

@@ -82,6 +82,15 @@ TEST(Policy, RefusesValuesOfAnotherKind)
         EXPECT_TRUE(mistake(text).starts_with("p.toml:")) << text << mistake(text);
 }
 
+TEST(Policy, RefusesSignalsThatEndNoProgram)
+{
+    for (const char *name :
+         {"STOP", "SIGSTOP", "TSTP", "CONT", "CHLD", "TTIN", "TTOU", "URG", "WINCH"})
+        EXPECT_TRUE(mistake(std::string("[[fault]]\nsignals = [\"") + name + "\"]\n")
+                        .ends_with("ends no program"))
+            << name;
+}
+
 TEST(Policy, ThatCannotBeReadIsAnError)
 {
     const Result<Policy> policy = read_policy("/nowhere/p.toml");

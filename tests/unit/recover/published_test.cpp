@@ -91,7 +91,8 @@ TEST_F(PublishedTest, IsNotBelievedOfProcessesThatAreOthers)
     EXPECT_EQ(standing_of(said, geteuid()), Standing::unsupervised);
     said.program_started++;
     EXPECT_EQ(standing_of(said, geteuid()), Standing::ended);
-    EXPECT_EQ(standing_of(own(), geteuid() + 1), Standing::unsupervised);
+    // Neither the supervisor nor the program is that user's.
+    EXPECT_EQ(standing_of(own(), geteuid() + 1), Standing::ended);
     said = own();
     said.kept = false;
     EXPECT_EQ(standing_of(said, geteuid()), Standing::unsaved);
@@ -113,6 +114,17 @@ TEST_F(PublishedTest, ThatIsDamagedOrOfAnotherNameIsSkipped)
     mkfifo((runtime_ / "supervised" / "3").c_str(), 0600);
     fs::create_symlink(good, runtime_ / "supervised" / "4");
     EXPECT_EQ(seen().size(), 1U);
+}
+
+TEST_F(PublishedTest, MayHaveALongCommand)
+{
+    Result<Publisher> publisher = Publisher::open();
+    ASSERT_TRUE(publisher);
+    Published said = own();
+    said.command.assign(size_t(3) << 20, 'x');
+    ASSERT_TRUE(publisher->publish(said));
+    ASSERT_EQ(seen().size(), 1U);
+    EXPECT_TRUE(seen()[0].said.command.ends_with("xxx ..."));
 }
 
 TEST_F(PublishedTest, IsNothingRatherThanOutOfDate)
