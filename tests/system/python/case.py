@@ -15,16 +15,16 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import unittest
 
 TOP = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 sys.path.insert(0, os.path.join(TOP, "tests", "system", "programs"))
 import processes  # noqa: E402  pylint: disable=wrong-import-position
+import waiting  # noqa: E402  pylint: disable=wrong-import-position
+from waiting import PATIENCE  # noqa: E402  pylint: disable=wrong-import-position
 
 MODULES = os.path.abspath(sys.argv.pop(2))
 BIN = os.path.abspath(sys.argv.pop(1))
-PATIENCE = 60
 ABORTED = 2362 & 0xff # CR_ERSTRTABRT
 
 # What the programs of the tests have in common: a word in the output, and a wait for the test's word.
@@ -47,12 +47,7 @@ def stay(): # until the test kills us
 
 
 def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}\n{processes.describe(os.getpid())}")
-        time.sleep(0.005)
-    return value
+    return waiting.wait_until(what, condition, describe=lambda: processes.describe(os.getpid()))
 
 
 class Case(unittest.TestCase):
