@@ -135,7 +135,8 @@ class Metrics(unittest.TestCase):
 
     def test_directory_of_others(self):
         os.chmod(self.place, 0o777)
-        self.refused("--metrics.*: .*write")
+        self.refused(r"--metrics: \S+: other users may write to it \(mode 0777\); if .* chmod go-w; metrics are .*"
+                     r" directory of your own")
 
     def test_no_directory(self):
         os.rmdir(self.place)
