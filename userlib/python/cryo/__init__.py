@@ -21,6 +21,7 @@ import atexit
 import contextlib
 import errno
 import os
+import stat
 import sys
 import threading
 import types
@@ -174,11 +175,11 @@ def checkpoint(path=None, *, tree=False, timeout=0, delta=None, save_all=False):
     """Saves this process, as it is now. Returns False when the image is complete and the program goes
     on, and True in the restored program, which begins here.
 
-    path      the image, which is replaced when the new one is complete; None: context.PID in the
-              working directory
+    path      the image, which is replaced when the new one is complete, and no symbolic link; None:
+              context.PID in the working directory
     tree      with its descendants
     timeout   whole seconds, after which it is given up; 0: never
-    delta     "auto", "incremental" or "differential": without what earlier images have
+    delta     "auto", "incremental" or "differential": without what earlier images of other names have
     save_all  with the files that are mapped, so that a restart does not need them
 
     Raises Error where there is no image: the program goes on as if nothing had been asked for.
@@ -242,7 +243,7 @@ def _sentence(code, messages, objection):
 
 class _Image:
     """Where an image goes: an open file, or the working directory. A file that was made for it goes
-    again if there is no image."""
+    again if there is no image. A link is not followed, as by cr_restart."""
 
     def __init__(self, path):
         self.fd = _cryo.DEST_CWD
@@ -250,18 +251,20 @@ class _Image:
         if path is None:
             return
         self.path = os.fspath(path)
-        how = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY
+        how = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
         try:
             directory = self._open_directory()
             try:
                 self.fd = os.open(self.path, how | os.O_CREAT | os.O_EXCL, 0o600)
                 self.made = _identity(directory)
             except FileExistsError:
-                self.fd = os.open(self.path, how)
+                self.fd = _open_existing(self.path, how)
             finally:
                 os.close(directory) # open, it would be part of the image
         except OSError as problem:
-            raise Error(f"{os.fsdecode(self.path)}: {problem.strerror}", problem.errno) from None
+            why = ("is a symbolic link, which is not followed: name the image itself"
+                   if problem.errno == errno.ELOOP and os.path.islink(self.path) else problem.strerror)
+            raise Error(f"{os.fsdecode(self.path)}: {why}", problem.errno) from None
 
     def _open_directory(self):
         return os.open(os.path.dirname(self.path) or os.curdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -285,6 +288,34 @@ class _Image:
                 os.unlink(name, dir_fd=directory)
         finally:
             os.close(directory)
+
+
+def _open_existing(path, how):
+    try:
+        fd = os.open(path, how)
+    except PermissionError: # an earlier image is protected even from its owner
+        return _open_protected(path, how)
+    owner = os.fstat(fd).st_uid
+    if owner not in (os.geteuid(), 0): # a FIFO, or a file that has lost its name when the image is written
+        os.close(fd)
+        raise PermissionError(errno.EACCES, f"belongs to user {owner}, who could get the image: name another file")
+    return fd
+
+
+def _open_protected(path, how):
+    seen = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(seen)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        mode = stat.S_IMODE(status.st_mode)
+        os.fchmod(seen, mode | stat.S_IWUSR)
+        try:
+            return os.open(f"/proc/self/fd/{seen}", how & ~os.O_NOFOLLOW)
+        finally:
+            os.fchmod(seen, mode)
+    finally:
+        os.close(seen)
 
 
 def _identity(fd):
