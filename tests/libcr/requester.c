@@ -6,6 +6,7 @@
  *                                          refused (a file; a callback refuses)
  *     requester LOG IMAGE now              of itself, to see when it is taken
  *     requester LOG IMAGE crowded          of itself, with a connection that is accepted late
+ *     requester LOG IMAGE signalled        of itself; SIGUSR1 arrives while it waits for a thread
  *     requester LOG IMAGE deltas           of itself three times: to IMAGE.0, IMAGE.1 and IMAGE.2
  *     requester LOG IMAGE other PID        of another process
  *     requester LOG IMAGE errors           every error code of the calls
@@ -187,6 +188,62 @@ static void save_crowded(const char *image)
     CHECK(getsockname(crowd.listener, (struct sockaddr *)&crowd.address, &size) == 0);
     crowd.caller = call(&crowd.address);
     CHECK(pthread_create(&thread, NULL, accept_late, &crowd) == 0);
+    ask_for_self(image, &args, &handle);
+    say("asked", 0);
+    reap_self(&args, &handle);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static void handle_signal(int signal)
+{
+    (void)signal;
+    say("handled", 0);
+}
+
+/* Is in a critical section until LOG.leave exists, and runs no handler. */
+static void *stay_inside(void *log)
+{
+    const struct timespec pause = {0, 2000000};
+    const cr_client_id_t id = cr_init();
+    char name[4096];
+    sigset_t handled;
+    snprintf(name, sizeof(name), "%s.leave", (const char *)log);
+    sigemptyset(&handled);
+    sigaddset(&handled, SIGUSR1);
+    pthread_sigmask(SIG_BLOCK, &handled, NULL);
+    CHECK(cr_enter_cs(id) == 0);
+    say("inside", 0);
+    while (cr_status() != CR_STATE_PENDING)
+        nanosleep(&pause, NULL);
+    say("pending", 0);
+    while (access(name, F_OK) != 0)
+        nanosleep(&pause, NULL);
+    say("leaves", 0);
+    CHECK(cr_leave_cs(id) == 0);
+    return NULL;
+}
+
+static int has_line(const char *log, const char *line)
+{
+    char text[4096];
+    const int fd = open(log, O_RDONLY);
+    const ssize_t size = read(fd, text, sizeof(text) - 1);
+    text[size > 0 ? size : 0] = 0;
+    close(fd);
+    return strstr(text, line) != NULL;
+}
+
+static void save_signalled(const char *image, char *log)
+{
+    const struct timespec pause = {0, 2000000};
+    const struct sigaction action = {.sa_handler = handle_signal};
+    cr_checkpoint_args_t args;
+    cr_checkpoint_handle_t handle = 0;
+    pthread_t thread;
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, stay_inside, log) == 0);
+    while (!has_line(log, "inside"))
+        nanosleep(&pause, NULL);
     ask_for_self(image, &args, &handle);
     say("asked", 0);
     reap_self(&args, &handle);
@@ -376,6 +433,8 @@ int main(int argc, char **argv)
         save_deltas(image);
     else if (strcmp(argv[3], "crowded") == 0)
         save_crowded(image);
+    else if (strcmp(argv[3], "signalled") == 0)
+        save_signalled(image, argv[1]);
     else if (strcmp(word, "file") == 0 || refused)
         cr_request_file(image);
     else if (strcmp(word, "cwd") == 0)

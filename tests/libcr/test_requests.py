@@ -80,6 +80,24 @@ class Requests(unittest.TestCase):
         self.assertEqual(self.lab.log(), ["asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
         self.assertEqual(self.lab.end(again), 9)
 
+    def test_self_that_handles_a_signal_meanwhile(self):
+        """While another thread's section holds the checkpoint up: the handler runs at once, and the
+        call returns no earlier for it."""
+        program = self.ask("signalled")
+        self.lab.await_line("pending", program)
+        program.send_signal(signal.SIGUSR1)
+        self.lab.await_line("handled", program)
+        self.assertEqual(self.lab.log(), ["inside 0", "pending 0", "handled 0"])
+        self.lab.touch("leave")
+        self.lab.await_line("done", program)
+        self.assertEqual(self.lab.log()[3:], ["leaves 0", "asked 0", "reaped 0", "done 0"])
+        self.lab.kill(program)
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line("done 0", again)
+        self.assertEqual(self.lab.log()[3:], ["leaves 0", "asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
+        self.assertEqual(self.lab.end(again), 9)
+
     def test_self_without_init(self):
         program = self.ask("self", "noinit")
         self.lab.await_line("done", program)

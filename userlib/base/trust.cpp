@@ -31,12 +31,13 @@ bool has_an_owner(const struct stat &status)
     return S_ISREG(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-Error written_by_others(const struct stat &status, const std::string &path)
+Error written_by_others(const struct stat &status, const std::string &path, const char *why,
+                        const std::string &way_out)
 {
     return {EACCES,
-            fmt::format("{}: other users may write to it (mode {:04o}), and an image is a program; "
-                        "if none of them has changed it, protect it with chmod go-w",
-                        path, status.st_mode & 07777U)};
+            fmt::format("{}: other users may write to it (mode {:04o}){}; if none of them has "
+                        "changed it, protect it with chmod go-w{}",
+                        path, status.st_mode & 07777U, why, way_out)};
 }
 
 } // namespace
@@ -111,7 +112,7 @@ Result<void> Trust::check(int fd, const std::string &path) const
                                          "would run as you; if you trust it, --owner {} says so",
                                          path, user_text(*owner), *owner));
     if ((status->st_mode & others_write) != 0)
-        return written_by_others(*status, path);
+        return written_by_others(*status, path, ", and an image is a program", "");
     return {};
 }
 
@@ -124,7 +125,7 @@ Result<void> check_own(int fd, const std::string &path, const char *way_out)
         return Error(EACCES, fmt::format("{}: belongs to user {}, not to you; {}", path,
                                          user_text(status->st_uid), way_out));
     if ((status->st_mode & others_write) != 0)
-        return written_by_others(*status, path);
+        return written_by_others(*status, path, "", std::string("; ") + way_out);
     return {};
 }
 

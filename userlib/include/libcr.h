@@ -114,9 +114,9 @@ typedef int cr_client_id_t;
 
 /*
  * Registers the calling thread with the library. Each thread calls it once, before any other
- * function of this header except requests and their handles, cr_strerror(), the spinlocks and
- * cr_version_string(). A second call returns the same id. Inside a THREAD-context callback it is
- * not needed. The library releases the thread's data when the thread ends.
+ * function of this header except requests and their handles, cr_strerror(), the spinlocks,
+ * cr_restarts() and cr_version_string(). A second call returns the same id. Inside a THREAD-context
+ * callback it is not needed. The library releases the thread's data when the thread ends.
  *
  * A child made by fork inherits none of that: no callbacks of either context, no critical
  * sections; it calls cr_init() itself. It keeps hooks and cr_hold_ctrl()'s flags for other threads.

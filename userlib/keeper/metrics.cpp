@@ -81,11 +81,13 @@ std::string Metrics::text() const
         all += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0}{3} {4}\n", name, help, type, labels,
                            value);
     };
-    add("cryo_checkpoints_total", "counter", "Automatic checkpoints since the program was started.",
-        checkpoints_);
+    add("cryo_checkpoints_total", "counter",
+        "Automatic checkpoints since the program was started or brought back.", checkpoints_);
     add("cryo_checkpoint_failures_total", "counter",
-        "Automatic checkpoints that have failed since the program was started.", failures_);
-    add("cryo_restarts_total", "counter", "Restarts from images of this directory.", restarts_);
+        "Automatic checkpoints that have failed since the program was started or brought back.",
+        failures_);
+    add("cryo_restarts_total", "counter", "Restarts from the directory of the program's images.",
+        restarts_);
     if (checkpoints_ == 0)
         return all; // of a checkpoint that there was not, nothing is said
     add("cryo_checkpoint_stop_seconds", "gauge",
@@ -104,14 +106,16 @@ Result<void> Metrics::write()
     const std::string fresh = fmt::format(".{}.tmp", name());
     if (unlinkat(directory_.fd(), fresh.c_str(), 0) != 0 && errno != ENOENT)
         return Error::from_errno(directory_.path(fresh), errno);
-    const Fd fd(openat(directory_.fd(), fresh.c_str(),
-                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, for_all_readers));
+    Fd fd(openat(directory_.fd(), fresh.c_str(),
+                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, for_all_readers));
     struct stat status = {};
     if (!fd)
         return Error::from_errno(directory_.path(fresh), errno);
     int error = fstat(fd.get(), &status) != 0 || fchmod(fd.get(), for_all_readers) != 0 ? errno : 0;
     if (error == 0)
         error = write_all(fd.get(), text());
+    if (close(fd.release()) != 0 && error == 0)
+        error = errno; // NFS says only here that the disk is full
     if (error == 0 &&
         renameat(directory_.fd(), fresh.c_str(), directory_.fd(), name().c_str()) != 0)
         error = errno;

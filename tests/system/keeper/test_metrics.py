@@ -16,9 +16,10 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
 import processes  # noqa: E402  pylint: disable=wrong-import-position
+import waiting  # noqa: E402  pylint: disable=wrong-import-position
+from waiting import PATIENCE  # noqa: E402  pylint: disable=wrong-import-position
 
 BIN = os.path.abspath(sys.argv.pop(1))
-PATIENCE = 60
 PROGRAM = """
 import os, time
 while not os.path.exists("end"):
@@ -32,12 +33,7 @@ while not os.path.exists("end"):
 
 
 def wait_until(what, condition):
-    end = time.monotonic() + PATIENCE
-    while not (value := condition()):
-        if time.monotonic() > end:
-            raise AssertionError(f"waited {PATIENCE} s for {what}\n{processes.describe(os.getpid())}")
-        time.sleep(0.005)
-    return value
+    return waiting.wait_until(what, condition, describe=lambda: processes.describe(os.getpid()))
 
 
 class Metrics(unittest.TestCase):
@@ -139,7 +135,8 @@ class Metrics(unittest.TestCase):
 
     def test_directory_of_others(self):
         os.chmod(self.place, 0o777)
-        self.refused("--metrics.*: .*write")
+        self.refused(r"--metrics: \S+: other users may write to it \(mode 0777\); if .* chmod go-w; metrics are .*"
+                     r" directory of your own")
 
     def test_no_directory(self):
         os.rmdir(self.place)

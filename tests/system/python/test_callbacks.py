@@ -5,7 +5,6 @@
     test_callbacks.py COMMANDS MODULES [unittest's arguments]
 """
 import os
-import signal
 import textwrap
 
 import case
@@ -116,6 +115,121 @@ class Callbacks(case.Case):
         self.assertIn("ValueError: nothing that matters", self.output())
         self.assertIn("saved False", self.output())
 
+    def test_two_threads_register_the_first(self):
+        """At once, as a checkpoint waits: each is called once."""
+        self.start("""
+            words = []
+            def register(word):
+                cryo.before_checkpoint(lambda: words.append(word))
+            def waits(thread):
+                with open(f"/proc/self/task/{thread.native_id}/syscall") as file:
+                    return file.read().split()[0] == "202" # futex
+            first = enter_elsewhere()
+            say("ready")
+            await_request()
+            others = [threading.Thread(target=register, args=[word]) for word in "ab"]
+            for one in others:
+                one.start()
+            for _ in range(2):
+                while not all(map(waits, others)):
+                    time.sleep(0.005)
+            open("leave", "w").close()
+            for one in [first, *others]:
+                one.join()
+            await_file("saved")
+            words.clear()
+            cryo.checkpoint("image")
+            say("called:", *sorted(words))
+        """)
+        self.await_line("ready")
+        self.assertEqual(0, self.begin_to_save().wait(case.PATIENCE))
+        self.touch("saved")
+        self.end()
+        self.assertIn("called: a b\n", self.output())
+
+    def test_wrong_functions(self):
+        """A call of them does nothing that matters here."""
+        self.start("""
+            def generator():
+                yield
+            async def coroutine():
+                pass
+            for function in generator, coroutine:
+                for use in cryo.before_checkpoint, cryo.after_checkpoint, cryo.after_restart, cryo.critical():
+                    try:
+                        use(function)
+                    except TypeError as problem:
+                        say("refused:", problem)
+        """)
+        self.end()
+        self.assertEqual(8, self.output().count("refused: "), self.output())
+
+    def test_exit_and_a_hook_that_fails(self):
+        """What a callback raises is told in any case, and the others are called."""
+        self.start("""
+            busy = True
+            @cryo.before_checkpoint
+            def before():
+                if busy:
+                    sys.exit("not now")
+            def hook(_):
+                raise LookupError("the hook's own")
+            @cryo.after_checkpoint
+            def after():
+                raise ValueError("nothing that matters")
+            cryo.after_checkpoint(lambda: say("after"))
+            try:
+                cryo.checkpoint("image")
+            except cryo.Error as problem:
+                say(problem)
+            busy = False
+            threading.excepthook = hook
+            say("saved", cryo.checkpoint("image"))
+        """)
+        self.end()
+        output = self.output()
+        self.assertRegex(output, r"(?m)^Exception in a callback of Cryo's: SystemExit\('not now'\)$")
+        self.assertIn("a callback does not want a checkpoint now: SystemExit: not now\n", output)
+        self.assertIn("LookupError: the hook's own", output)
+        self.assertEqual(2, output.count("after\n"), output)
+        self.assertIn("saved False", output)
+
+    def test_child_made_in_a_callback(self):
+        """It is in the callback still, and in no section that it could not leave."""
+        self.start("""
+            @cryo.before_checkpoint
+            def before():
+                with cryo.critical():
+                    child = os.fork()
+                if child != 0:
+                    say("child:", os.waitpid(child, 0)[1])
+                    return
+                try:
+                    cryo.checkpoint("other")
+                except cryo.Error as problem:
+                    say("refused:", problem)
+                os._exit(0)
+            say("saved", cryo.checkpoint("image"))
+        """)
+        self.end()
+        self.assertRegex(self.output(), "refused: .* callback .*\nchild: 0\nsaved False")
+
+    def test_sub_interpreter(self):
+        """Takes no part, and its end changes nothing."""
+        self.start("""
+            try:
+                import _interpreters as interpreters
+            except ImportError:
+                import _xxsubinterpreters as interpreters
+            cryo.before_checkpoint(lambda: say("before"))
+            one = interpreters.create()
+            interpreters.run_string(one, "import cryo; print('available', cryo.available(), flush=True)")
+            interpreters.destroy(one)
+            say("saved", cryo.checkpoint("image"))
+        """)
+        self.end()
+        self.assertEqual("available False\nbefore\nsaved False\n", self.output())
+
     def test_end_of_the_interpreter(self):
         """While others ask for checkpoints: the program ends as it wants to."""
         self.start("""
@@ -133,18 +247,28 @@ class Callbacks(case.Case):
         self.end()
         self.assertIn("before", self.output())
 
+    def test_end_while_a_checkpoint_waits(self):
+        """For a thread for which the program does not wait."""
+        self.start("""
+            cryo.before_checkpoint(lambda: None)
+            enter_elsewhere("never", daemon=True)
+            say("ready")
+            await_request()
+        """)
+        self.await_line("ready")
+        saver = self.begin_to_save()
+        self.end()
+        saver.wait(case.PATIENCE) # what it finds depends on how far the interpreter was
+
 
 class Sections(case.Case):
     def test_delays_a_checkpoint(self):
         self.start("""
-            import ctypes
-            status = ctypes.CDLL("libcr.so.0").cr_status
             value = 1
             say("ready")
             with cryo.critical():
                 with cryo.critical():
-                    while status() != 1: # somebody asks
-                        time.sleep(0.005)
+                    await_request()
                 value = 2
                 say("inside", os.path.exists("image"))
             say("value", value)
@@ -174,6 +298,38 @@ class Sections(case.Case):
         self.end()
         self.assertIn("2 False", self.output())
 
+    def test_child_made_inside(self):
+        """Leaves where its parent does, and can be saved."""
+        self.start("""
+            with cryo.critical():
+                with cryo.critical():
+                    child = os.fork()
+                with cryo.critical():
+                    pass
+            if child == 0:
+                say("child", cryo.checkpoint("image"))
+                os._exit(0)
+            say("parent", os.waitpid(child, 0)[1], cryo.checkpoint("parents"))
+        """)
+        self.end()
+        self.assertIn("child False\nparent 0 False\n", self.output())
+
+    def test_left_by_another_thread(self):
+        self.start("""
+            def leave():
+                try:
+                    cryo.critical().__exit__(None, None, None)
+                except RuntimeError as problem:
+                    say("refused:", problem)
+            with cryo.critical():
+                other = threading.Thread(target=leave)
+                other.start()
+                other.join()
+            say("saved", cryo.checkpoint("image"))
+        """)
+        self.end()
+        self.assertRegex(self.output(), "refused: this thread is in no critical section.*\nsaved False")
+
     def test_another_thread_waits(self):
         """With callbacks, which run while a thread waits to enter."""
         self.start("""
@@ -199,42 +355,6 @@ class Sections(case.Case):
         """)
         self.end()
         self.assertIn("end", self.output())
-
-    def test_interrupted(self):
-        """Ctrl-C while the checkpoint waits for another thread's section."""
-        self.start("""
-            def inside():
-                with cryo.critical():
-                    open("inside", "w").close()
-                    await_file("leave")
-            other = threading.Thread(target=inside)
-            other.start()
-            await_file("inside")
-            say("ready")
-            try:
-                cryo.checkpoint("first")
-            except KeyboardInterrupt:
-                say("interrupted")
-            await_file("leave")
-            other.join()
-            file = open("kept", "w") # gets no descriptor that means an image
-            say("saved", cryo.checkpoint("second"))
-            file.write("kept")
-            file.close()
-        """)
-        self.await_line("ready")
-        case.wait_until("the wait for the section", lambda: os.path.exists(self.path("first")))
-        self.program.send_signal(signal.SIGINT)
-        self.await_line("interrupted")
-        self.touch("leave")
-        self.end()
-        os.unlink(self.path("kept"))
-        self.touch("kept")
-        self.back("second")
-        self.end()
-        self.assertIn("saved True", self.output())
-        with open(self.path("kept"), encoding="ascii") as file:
-            self.assertEqual("kept", file.read())
 
 
 if __name__ == "__main__":

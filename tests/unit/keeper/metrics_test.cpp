@@ -7,9 +7,11 @@
 #include "sample.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,6 +94,28 @@ TEST_F(MetricsTest, LinksAreReplacedAndNotFollowed)
     EXPECT_EQ(*text, "kept");
 }
 
+TEST_F(MetricsTest, HalfAFileIsNotPublished)
+{
+    Metrics metrics = open();
+    ASSERT_TRUE(metrics.write());
+    const std::string before = metrics.text();
+    metrics.saved(0.5, 1, 1);
+    rlimit limit = {};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    const rlimit little = {before.size() / 2, limit.rlim_max};
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &little), 0);
+    const Result<void> written = metrics.write();
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, handler);
+    ASSERT_FALSE(written);
+    EXPECT_EQ(written.error().code(), EFBIG);
+    const Result<std::string> text = contents(file());
+    ASSERT_TRUE(text);
+    EXPECT_EQ(*text, before);
+    EXPECT_EQ(std::distance(fs::directory_iterator(directory()), {}), 1);
+}
+
 TEST_F(MetricsTest, RemovesItsOwnFileOnly)
 {
     Metrics metrics = open();
@@ -120,6 +144,9 @@ TEST_F(MetricsTest, DirectoryOfOneIsOwnOnly)
     EXPECT_EQ(code(dir_ / "file"), ENOTDIR);
     ASSERT_EQ(chmod(directory().c_str(), 0775), 0);
     EXPECT_EQ(code(directory()), EACCES);
+    const std::string said = Metrics::open(directory(), 412, 0).error().text();
+    EXPECT_NE(said.find("directory of your own"), std::string::npos) << said;
+    EXPECT_EQ(said.find("image is a program"), std::string::npos) << said;
     ASSERT_EQ(chmod(directory().c_str(), 0755), 0);
     EXPECT_EQ(code(directory()), 0);
     if (geteuid() == 0 && chown(directory().c_str(), 12345, 12345) == 0) {

@@ -21,6 +21,7 @@ import atexit
 import contextlib
 import errno
 import os
+import stat
 import sys
 import threading
 import types
@@ -34,7 +35,7 @@ else:
     _reason = None
     try:
         _cryo.init()
-    except OSError as problem:
+    except _cryo.Failure as problem:
         _reason = f"this process cannot take part in checkpoints: {problem.strerror}"
 
 __all__ = ["Error", "after_checkpoint", "after_restart", "available", "before_checkpoint", "checkpoint",
@@ -74,6 +75,7 @@ def restarted():
 
 _before, _after, _again = [], [], []
 _thread = types.SimpleNamespace(name="of Cryo's callbacks") # for messages
+_listening = threading.RLock() # a handler may interrupt its owner
 _objection = None # what the last callback that did not want a checkpoint has raised
 
 
@@ -98,13 +100,26 @@ def after_restart(function):
 def _register(where, function):
     if not callable(function):
         raise TypeError(f"a callback is a function, not {function!r}")
+    _refuse_generators(function, "callback")
     if available():
         try:
-            _cryo.listen(_get_ready, _go_on)
-        except OSError as problem:
+            _listen()
+        except _cryo.Failure as problem:
             raise Error(f"no callbacks: {problem.strerror}", problem.errno) from None
     where.append(function)
     return function
+
+
+def _listen():
+    with _listening:
+        _cryo.listen(_get_ready, _go_on)
+
+
+def _refuse_generators(function, what):
+    import inspect # large, and needed by few programs  pylint: disable=import-outside-toplevel
+    if (inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function)
+            or inspect.isasyncgenfunction(function)):
+        raise TypeError(f"{function!r} is no {what}: to call a generator function or an async def does not run it")
 
 
 def _get_ready():
@@ -134,24 +149,23 @@ def _go_on(restored):
 
 
 def _report(problem):
-    threading.excepthook(threading.ExceptHookArgs(
-        (type(problem), problem, problem.__traceback__, _thread)))
+    try:
+        if isinstance(problem, SystemExit): # the hook says nothing of it
+            print(f"Exception in a callback of Cryo's: {problem!r}", file=sys.stderr)
+        threading.excepthook(threading.ExceptHookArgs(
+            (type(problem), problem, problem.__traceback__, _thread)))
+    except BaseException as another: # pylint: disable=broad-except
+        sys.__excepthook__(type(another), another, another.__traceback__)
     with contextlib.suppress(Exception):
         sys.stderr.flush() # a restored program that is ended flushes nothing
 
 
 # --- Critical sections -----------------------------------------------------------------------
 
-class _Critical(contextlib.ContextDecorator):
-    def __enter__(self):
-        if available():
-            _cryo.enter()
-        return self
-
-    def __exit__(self, *_):
-        if available():
-            _cryo.leave()
-        return False
+class _Critical(contextlib.ContextDecorator, _cryo.Section if available() else contextlib.nullcontext):
+    def __call__(self, function):
+        _refuse_generators(function, "critical section")
+        return super().__call__(function)
 
 
 _critical = _Critical()
@@ -174,11 +188,11 @@ def checkpoint(path=None, *, tree=False, timeout=0, delta=None, save_all=False):
     """Saves this process, as it is now. Returns False when the image is complete and the program goes
     on, and True in the restored program, which begins here.
 
-    path      the image, which is replaced when the new one is complete; None: context.PID in the
-              working directory
+    path      the image, which is replaced when the new one is complete, and no symbolic link; None:
+              context.PID in the working directory
     tree      with its descendants
     timeout   whole seconds, after which it is given up; 0: never
-    delta     "auto", "incremental" or "differential": without what earlier images have
+    delta     "auto", "incremental" or "differential": without what earlier images of other names have
     save_all  with the files that are mapped, so that a restart does not need them
 
     Raises Error where there is no image: the program goes on as if nothing had been asked for.
@@ -188,15 +202,14 @@ def checkpoint(path=None, *, tree=False, timeout=0, delta=None, save_all=False):
     if isinstance(timeout, bool) or not isinstance(timeout, int) or not 0 <= timeout < 2 ** 31:
         raise ValueError(f"timeout={timeout!r}: it is a number of whole seconds")
     _refuse_here()
-    for handle in tuple(_unfinished):
-        if _cryo.reap(handle) is not None:
-            _unfinished.pop(handle).close(keep=True)
+    _cryo.settle() # while one is under way, the request would wait, and obey no signal
+    _reap_unfinished()
     flags = _cryo.DUMP_ALL if save_all else 0
     if delta is not None:
         flags |= getattr(_cryo, f"DELTA_{delta.upper()}")
     code, messages = _request(_Image(path), tree, timeout, flags)
     _cryo.settle() # all callbacks have ended
-    if code in (0, _cryo.ERESTARTED):
+    if _succeeds(code):
         return code != 0
     objection = _objection if code == _cryo.ETEMPFAIL else None
     raise Error(_sentence(code, messages, objection), code) from objection
@@ -211,26 +224,47 @@ def _refuse_here():
         raise Error("no checkpoint is taken from within a critical section: leave it first", errno.EDEADLK)
 
 
+def _reap_unfinished():
+    for handle in tuple(_unfinished):
+        image = _unfinished.pop(handle, None) # from here on it is no other thread's
+        if image is None:
+            continue
+        result = _cryo.reap(handle)
+        if result is None:
+            _unfinished[handle] = image
+        else:
+            image.close(keep=_succeeds(result[0]))
+
+
 def _request(image, tree, timeout, flags):
     """What became of a request: a code, and messages."""
+    handles = [] # one at most
     try:
-        # Without a callback on a thread, the request is held until no other thread is in a critical
-        # section, and Ctrl-C would not be heard.
-        _cryo.listen(_get_ready, _go_on)
-        handle = _cryo.request(image.fd, tree, timeout, flags)
-    except OSError as problem:
-        image.close(keep=False)
+        # Of a process without a callback on a thread, libcr promises an image of this very moment: the
+        # request would return when no other thread is in a section, whatever signals come until then.
+        _listen()
+        _cryo.request(handles, image.fd, tree, timeout, flags)
+        _cryo.await_(*handles)
+    except BaseException as problem:
+        if handles:
+            _unfinished[handles[0]] = image # whose number means the image for as long as the request is there
+        else:
+            image.close(keep=False)
+        if not isinstance(problem, _cryo.Failure):
+            raise
         if problem.errno == errno.ENOENT:
             return problem.errno, "Cryo's commands are not where its library is: install the package cryo"
         return problem.errno, ""
+    code = 0
     try:
-        _cryo.await_(handle)
-    except BaseException:
-        _unfinished[handle] = image # whose number means the image for as long as the request is there
-        raise
-    code, messages = _cryo.reap(handle)
-    image.close(keep=code in (0, _cryo.ERESTARTED))
+        code, messages = _cryo.reap(*handles)
+    finally:
+        image.close(keep=_succeeds(code))
     return code, messages
+
+
+def _succeeds(code):
+    return code in (0, _cryo.ERESTARTED)
 
 
 def _sentence(code, messages, objection):
@@ -242,7 +276,7 @@ def _sentence(code, messages, objection):
 
 class _Image:
     """Where an image goes: an open file, or the working directory. A file that was made for it goes
-    again if there is no image."""
+    again if there is no image. A link is not followed, as by cr_restart."""
 
     def __init__(self, path):
         self.fd = _cryo.DEST_CWD
@@ -250,18 +284,20 @@ class _Image:
         if path is None:
             return
         self.path = os.fspath(path)
-        how = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY
+        how = os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
         try:
             directory = self._open_directory()
             try:
                 self.fd = os.open(self.path, how | os.O_CREAT | os.O_EXCL, 0o600)
                 self.made = _identity(directory)
             except FileExistsError:
-                self.fd = os.open(self.path, how)
+                self.fd = _open_existing(self.path, how)
             finally:
                 os.close(directory) # open, it would be part of the image
         except OSError as problem:
-            raise Error(f"{os.fsdecode(self.path)}: {problem.strerror}", problem.errno) from None
+            why = ("is a symbolic link, which is not followed: name the image itself"
+                   if problem.errno == errno.ELOOP and os.path.islink(self.path) else problem.strerror)
+            raise Error(f"{os.fsdecode(self.path)}: {why}", problem.errno) from None
 
     def _open_directory(self):
         return os.open(os.path.dirname(self.path) or os.curdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -287,6 +323,34 @@ class _Image:
             os.close(directory)
 
 
+def _open_existing(path, how):
+    try:
+        fd = os.open(path, how)
+    except PermissionError: # an earlier image is protected even from its owner
+        return _open_protected(path, how)
+    owner = os.fstat(fd).st_uid
+    if owner not in (os.geteuid(), 0): # a FIFO, or a file that has lost its name when the image is written
+        os.close(fd)
+        raise PermissionError(errno.EACCES, f"belongs to user {owner}, who could get the image: name another file")
+    return fd
+
+
+def _open_protected(path, how):
+    seen = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    try:
+        status = os.fstat(seen)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        mode = stat.S_IMODE(status.st_mode)
+        os.fchmod(seen, mode | stat.S_IWUSR)
+        try:
+            return os.open(f"/proc/self/fd/{seen}", how & ~os.O_NOFOLLOW)
+        finally:
+            os.fchmod(seen, mode)
+    finally:
+        os.close(seen)
+
+
 def _identity(fd):
     status = os.fstat(fd)
     return status.st_dev, status.st_ino
@@ -300,6 +364,7 @@ def checkpoint_job():
     _refuse_here()
     before = restarts()
     done = _cryo.save_job()
+    _cryo.settle() # all callbacks have ended
     if done == _cryo.JOB_NOT_COVERED:
         raise Error("this is no rank of an MPI job that Cryo knows: start it by cr_run mpirun, and initialize"
                     " MPI first", errno.ENOSYS)
@@ -312,11 +377,13 @@ def checkpoint_job():
 
 def _forget():
     """In a child made by fork, which has no callbacks and no requests."""
+    global _listening
+    _listening = threading.RLock() # a thread that the child does not have may own it
     for what in (_before, _after, _again, _unfinished):
         what.clear()
     _cryo.forked()
 
 
-if _cryo is not None:
+if available():
     os.register_at_fork(after_in_child=_forget)
     atexit.register(_cryo.deafen)
