@@ -36,13 +36,18 @@ def tool(name):
     return os.path.join(BIN, name)
 
 
-def exists(pid):
-    """Not so for a zombie."""
+def state_of(pid):
+    """As in /proc/PID/stat; X: it is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+            return file.read().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
+        return "X"
+
+
+def exists(pid):
+    """Not so for a zombie."""
+    return state_of(pid) not in "ZX"
 
 
 def children_of(pid):
