@@ -33,8 +33,17 @@ check_images()
 ${newest##*/}, or move the directory away to begin anew"
 }
 
+# A program under a seccomp filter is not saved, as Cryo's own calls in it would have to pass the filter.
+check_filters()
+{
+    [ "$(sed -n 's/^Seccomp:[[:space:]]*//p' /proc/self/status)" = 0 ] ||
+        fail "this unit has a seccomp filter, under which nothing can be saved: cryo(7) names the settings \
+that bring one, such as DynamicUser= and MemoryDenyWriteExecute="
+}
+
 start()
 {
+    check_filters
     rm -f "$stopped"
     [ -e "$images/latest" ] || check_images
     set -f # the words of settings are no patterns

@@ -113,6 +113,13 @@ void Client::limit(int64_t patience_s)
     end_ = patience_s > 0 ? std::optional(looked_ + limit_) : std::nullopt;
 }
 
+void Client::limit_to(std::chrono::milliseconds most)
+{
+    limit_ = most;
+    looked_ = Clock::now();
+    end_ = looked_ + limit_;
+}
+
 Result<void> Client::send(const json &message)
 {
     if (const std::string *text = cli::not_utf8(message))

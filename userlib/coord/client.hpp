@@ -33,6 +33,8 @@ class Client
     // Bounds the whole conversation, whatever the daemon says, by what a checkpoint with this
     // patience (--time) takes at most, longer once images are written; 0: there is no bound.
     void limit(int64_t patience_s);
+    // Bounds it by this time, for a question that the daemon answers at once.
+    void limit_to(std::chrono::milliseconds most);
     Result<void> send(const nlohmann::json &message);
     // EINTR: a signal came, perhaps SIGINT, which a caller may block elsewhere. ETIMEDOUT: the
     // daemon is stopped, or hangs, or never comes to an end.

@@ -18,6 +18,8 @@ namespace cryo::coord {
 namespace {
 
 constexpr const char *metadata_name = "global_snapshot_meta.data";
+constexpr const char *base_variables[] = {"OMPI_MCA_hook_cryo_directory",
+                                          "OMPI_MCA_snapc_base_global_snapshot_dir", "HOME"};
 
 } // namespace
 
@@ -55,15 +57,25 @@ std::string file_in_level(uint32_t rank, int pid)
     return rank_directory(rank) + "/" + image_name(pid);
 }
 
-std::string default_base()
+std::string default_base(const std::map<std::string, std::string> &variables)
 {
-    for (const char *name :
-         {"OMPI_MCA_hook_cryo_directory", "OMPI_MCA_snapc_base_global_snapshot_dir", "HOME"}) {
-        if (const char *value = sys::own_variable(name); value != nullptr && *value == '/')
-            return value;
+    for (const char *name : base_variables) {
+        const auto at = variables.find(name);
+        if (at != variables.end() && at->second.starts_with('/'))
+            return at->second;
     }
     const passwd *who = getpwuid(getuid());
     return who != nullptr ? who->pw_dir : "/";
+}
+
+std::string default_base()
+{
+    std::map<std::string, std::string> variables;
+    for (const char *name : base_variables) {
+        if (const char *value = sys::own_variable(name); value != nullptr)
+            variables[name] = value;
+    }
+    return default_base(variables);
 }
 
 Result<void> write_local_metadata(const Directory &directory, const SnapshotImage &image)

@@ -84,6 +84,8 @@ std::string file_in_level(uint32_t rank, int pid); // below a node's level
 // Where snapshots go and are looked for: Open MPI's parameters hook_cryo_directory
 // and snapc_base_global_snapshot_dir in the environment, else the home directory.
 std::string default_base();
+// Of a job with these variables.
+std::string default_base(const std::map<std::string, std::string> &variables);
 // Where a restarted job's program puts further snapshots; set by ompi-restart.
 constexpr char versions_variable[] = "CRYO_VERSIONS";
 

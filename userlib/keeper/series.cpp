@@ -2,7 +2,7 @@
 #include "keeper/series.hpp"
 
 #include "image/base_finder.hpp"
-#include "image/snapshot.hpp"
+#include "image/needed_files.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -60,8 +60,6 @@ bool has_ended(pid_t pid)
     const char state = name_end == std::string::npos ? ' ' : text[name_end + 2];
     return state == 'Z' || state == 'X' || (kill(pid, 0) != 0 && errno == ESRCH);
 }
-
-using FileId = std::pair<dev_t, ino_t>;
 
 } // namespace
 
@@ -146,24 +144,13 @@ Result<std::vector<std::string>> Series::needed(const std::string &name) const
         image::Snapshot::open(path(name), {.find_base = finder.beside(path(name))});
     if (!snapshot)
         return snapshot.error();
-    std::set<FileId> files;
+    image::NeededFiles needs = image::needed_files(**snapshot);
+    if (needs.broken)
+        return *needs.broken;
+    std::set<image::FileId> files(needs.files.begin(), needs.files.end());
     struct stat status;
     if (stat(path(name).c_str(), &status) == 0)
         files.emplace(status.st_dev, status.st_ino);
-    for (const image::SnapshotMember &member : (*snapshot)->members()) {
-        if (member.state != image::MemberState::saved)
-            continue;
-        Result<std::unique_ptr<image::Image>> image = (*snapshot)->open_member(member);
-        if (!image)
-            return image.error();
-        Result<std::vector<image::Image *>> chain = (*image)->chain();
-        if (!chain)
-            return chain.error();
-        for (const image::Image *one : *chain) {
-            if (fstat(one->fd(), &status) == 0)
-                files.emplace(status.st_dev, status.st_ino);
-        }
-    }
     Result<std::vector<std::string>> all = names();
     if (!all)
         return all;
@@ -171,7 +158,7 @@ Result<std::vector<std::string>> Series::needed(const std::string &name) const
     for (const std::string &one : *all) {
         if (stat(path(one).c_str(), &status) != 0)
             return Error::from_errno(path(one), errno);
-        if (files.contains(FileId(status.st_dev, status.st_ino)))
+        if (files.contains(image::FileId(status.st_dev, status.st_ino)))
             found.push_back(one);
     }
     return found;

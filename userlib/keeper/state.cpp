@@ -83,6 +83,13 @@ Result<State> State::take(const std::string &directory, int patience_ms)
     return state;
 }
 
+bool State::is_taken(const Directory &directory)
+{
+    const Fd lock(
+        openat(directory.fd(), lock_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    return lock && flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 Images State::images() const
 {
     Images images;

@@ -26,6 +26,8 @@ class State
     // Waits a little for a keeper that is about to end. An unreadable state is an error, not an
     // empty one.
     static Result<State> take(const std::string &directory, int patience_ms = 5000);
+    // Whether a keeper owns it now.
+    static bool is_taken(const Directory &directory);
 
     template <class T>
     T get(const char *name, T otherwise) const

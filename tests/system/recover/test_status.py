@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""cr_status: what it shows of programs that are supervised, only saved, or were.
+"""cr_status: what it shows of programs that are supervised, only saved, or were; and that can be.
 
     test_status.py DIRECTORY-OF-COMMANDS
 """
@@ -59,7 +59,66 @@ class Status(lab.Case):
                          ("kept", program.pid, None))
         self.assertEqual(said["directory"], self.path("one"))
         self.assertTrue(said["checkpoint"].startswith(self.path("one", "context.")))
+        self.assertEqual((said["kind"], said["savable"], said["obstacle"]), ("program", True, None))
+        self.assertGreater(said["stopped_ns"], 0)
+        self.assertGreater(said["bytes"], 1 << 20)
         self.assertEqual(self.run_status(str(program.pid)).returncode, 0)
+
+    def ready(self, *words):
+        """A program that is under cr_run, and nothing more."""
+        program = self.spawn(lab.tool("cr_run"), *words)
+        wait_until("its agent", lambda: self.status(program).get("savable"))
+        return program
+
+    def test_program_that_nothing_saves(self):
+        program = self.ready("sleep", "1000")
+        wait_until("its program", lambda: self.status(program)["command"] == "sleep 1000")
+        wait_until("its sleep", lambda: processes.state(program.pid) == "S")
+        before = self.switches(program.pid)
+        said = self.status(program)
+        self.assertEqual((said["state"], said["pid"], said["supervisor"], said["processes"]),
+                         ("ready", program.pid, None, 1))
+        self.assertEqual((said["directory"], said["checkpoint"], said["bytes"]), (None, None, None))
+        for words in ((), (str(program.pid),)):
+            done = self.run_status(*words)
+            self.assertRegex(done.stdout, rf"\b{program.pid}\b")
+            self.assertIn("ready", done.stdout)
+        self.assertEqual(self.run_status(str(program.pid)).returncode, 0)
+        self.assertEqual(self.switches(program.pid), before, "it was not disturbed")
+
+    @staticmethod
+    def switches(pid):
+        """How often it had a processor."""
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[2])
+
+    def test_program_that_cannot_be_saved_now(self):
+        program = self.ready("sleep", "1000")
+        os.kill(program.pid, signal.SIGSTOP)
+        wait_until("that it is seen", lambda: self.status(program)["savable"] is False)
+        said = self.status(program)
+        self.assertEqual(said["state"], "unready")
+        self.assertIn(f"kill -CONT {program.pid}", said["obstacle"])
+        done = self.run_status(str(program.pid))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("can be saved    no: ", done.stdout)
+        os.kill(program.pid, signal.SIGCONT)
+        wait_until("that it is seen", lambda: self.status(program)["savable"])
+
+    def test_tree_is_one_program(self):
+        program = self.ready("sh", "-c", "sleep 1000 & sleep 1001 & wait")
+        wait_until("its children", lambda: self.status(program)["processes"] == 3)
+        child = processes.children(program.pid)[0]
+        self.assertEqual(self.run_status(str(child)).returncode, 1)
+        os.kill(child, signal.SIGSTOP)
+        wait_until("that it is seen", lambda: self.status(program)["savable"] is False)
+        self.assertIn(f"process {child} ", self.status(program)["obstacle"])
+        os.kill(child, signal.SIGCONT)
+
+    def test_program_that_is_not_under_cr_run(self):
+        program = self.spawn("sleep", "1000")
+        wait_until("its program", lambda: lab.name_of(program.pid) == "sleep")
+        self.assertEqual(self.status(program), {})
 
     def test_keeper_is_killed(self):
         supervisor = self.count()

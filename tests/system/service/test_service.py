@@ -7,10 +7,12 @@
 The program writes numbers one after the other. None may be missing, however it ends and starts again.
 """
 import configparser
+import ctypes
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,41 @@ with open("numbers", "w") as file:
         print(number, file=file, flush=True)
         time.sleep(0.005)
 """
+
+
+# In a language that every user finds.
+COUNT_FOR_OTHERS = """
+use IO::Handle;
+open my $file, ">", "numbers";
+$file->autoflush;
+for (my $number = 1; ; $number++) { print $file "$number\\n"; select undef, undef, undef, 0.005; }
+"""
+# A unit with one of these settings has a seccomp filter: systemd.exec(5), NoNewPrivileges=.
+FILTERING = set("""DynamicUser LockPersonality MemoryDenyWriteExecute PrivateDevices ProtectClock
+ProtectHostname ProtectKernelLogs ProtectKernelModules ProtectKernelTunables RestrictAddressFamilies
+RestrictNamespaces RestrictRealtime RestrictSUIDSGID SystemCallArchitectures SystemCallFilter
+SystemCallLog""".split())
+MANUAL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "man", "cryo.7")
+HARDENED = """
+for directory in /usr /etc; do
+    mount --bind "$directory" "$directory"
+    mount -o remount,bind,ro "$directory"
+done
+mount -t proc -o hidepid=invisible proc /proc
+umask 077
+exec setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all --inh-caps=-all \
+    --ambient-caps=-all --no-new-privs "$@"
+"""
+
+
+def have_a_filter():
+    """One that allows everything."""
+    libc = ctypes.CDLL(None)
+    allow = struct.pack("HBBI", 6, 0, 0, 0x7fff0000) # BPF_RET SECCOMP_RET_ALLOW
+    text = ctypes.create_string_buffer(allow, len(allow))
+    program = struct.pack("HxxxxxxP", 1, ctypes.addressof(text))
+    assert libc.prctl(38, 1, 0, 0, 0) == 0 # PR_SET_NO_NEW_PRIVS
+    assert libc.prctl(22, 2, program) == 0 # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
 class Service(unittest.TestCase):
@@ -56,11 +93,13 @@ class Service(unittest.TestCase):
                 "PROGRAM": f"{sys.executable} count.py", "INTERVAL": "100ms",
                 "RESTART_OPTIONS": "--no-restore-pid", **more}
 
-    def start(self, **more):
+    def start(self, *within, **more):
+        """`within`: a command that executes it."""
         with open(os.path.join(self.top, "errors"), "ab") as errors:
             self.program = subprocess.Popen( # pylint: disable=consider-using-with
-                [SERVICE, "start"], env=self.variables(**more), cwd=self.top, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+                [*within, SERVICE, "start"], env=self.variables(**more), cwd=self.top,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                start_new_session=True)
 
     def run_it(self, word, **more):
         done = subprocess.run([SERVICE, word], env=self.variables(**more), cwd=self.top, text=True,
@@ -205,6 +244,42 @@ class Service(unittest.TestCase):
             self.assertIsNone(other.poll())
             other.kill()
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes mount namespaces")
+    def test_hardened(self):
+        """As ProtectSystem=, ProtectProc=, ProtectControlGroups=, NoNewPrivileges=, CapabilityBoundingSet=,
+        UMask= and User= have it: each start is in a mount namespace of its own."""
+        with open(os.path.join(self.top, "count.pl"), "x", encoding="ascii") as file:
+            file.write(COUNT_FOR_OTHERS)
+        with open(os.path.join(self.top, "errors"), "xb"):
+            pass
+        for name in "", "errors", "state":
+            os.chown(os.path.join(self.top, name), 65534, 65534)
+        within = ["unshare", "--mount", "--propagation", "private", "sh", "-euc", HARDENED, "sh"]
+        numbers = 0
+        for _ in range(3):
+            self.start(*within, PROGRAM="perl count.pl")
+            self.await_image()
+            self.await_more()
+            self.assertGreater(len(self.numbers()), numbers)
+            numbers = len(self.numbers())
+            for field, value in (("NoNewPrivs", "1"), ("CapBnd", "0" * 16)):
+                self.assertEqual(value, self.of_status(field))
+            self.kill(signal.SIGKILL)
+            wait_until("the end of its keeper", lambda: not self.keeper())
+        self.assertEqual(2, self.said().count("goes on after"))
+
+    def of_status(self, field):
+        with open(f"/proc/{self.program.pid}/status", encoding="ascii", errors="replace") as file:
+            return re.search(rf"^{field}:\s+(\w+)$", file.read(), re.MULTILINE)[1]
+
+    def test_filtered(self):
+        """Before anything is started that could never be saved."""
+        done = subprocess.run([SERVICE, "start"], env=self.variables(), text=True, capture_output=True,
+                              cwd=self.top, check=False, timeout=PATIENCE, preexec_fn=have_a_filter)
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("this unit has a seccomp filter", done.stderr)
+        self.assertEqual([], self.numbers())
+
     def test_settings_are_words(self):
         """Not patterns; a second directory stays apart from what has completed."""
         place = os.path.join(self.top, "commands")
@@ -297,6 +372,12 @@ class Service(unittest.TestCase):
             self.assertEqual(word, said)
         self.assertEqual("/etc/cryo/%i.conf", unit["Service"]["EnvironmentFile"])
         self.assertEqual("cryo/%i", unit["Service"]["StateDirectory"])
+        self.assertEqual(set(), FILTERING & set(unit["Service"]))
+
+    def test_settings_that_filter_are_named(self):
+        with open(MANUAL, encoding="utf-8") as file:
+            manual = file.read()
+        self.assertEqual([], [name for name in sorted(FILTERING) if f"{name}=" not in manual])
 
 
 if shutil.which("systemd-analyze"):

@@ -201,6 +201,16 @@ bool has_open_door(const Proc &proc)
     return door && !door->empty();
 }
 
+Result<void> check_open_door(const Proc &proc)
+{
+    const Result<AgentDoor> door = AgentDoor::find(proc.pid());
+    if (!door)
+        return door.error();
+    const Result<std::string> status = proc.read("status");
+    const Result<std::string> path = find_door(proc, status ? inner_pid(*status) : 0);
+    return path && !path->empty() ? check_knocking(*path, proc.pid()) : not_listening(proc.pid());
+}
+
 int AgentDoor::signal_of(const Proc &proc)
 {
     // An agent that does not use the usual signal publishes its own at its socket. The environment
