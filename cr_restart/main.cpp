@@ -8,6 +8,7 @@
 #include "cli/requester.hpp"
 #include "cli/text.hpp"
 #include "keeper/launch.hpp"
+#include "look/filters.hpp"
 #include "options.hpp"
 #include "parent/forward.hpp"
 #include "pid_namespace.hpp"
@@ -250,12 +251,16 @@ cryo::Result<End> Command::await_end(pid_t pid)
 {
     if (outside_)
         return outside_->await_end();
+    // As the first process of a container we are the parent of all orphans, too.
+    const pid_t waited_for = getpid() == 1 ? -1 : pid;
     End end;
-    while (waitpid(pid, &end.wait_status, 0) < 0) {
-        if (errno != EINTR)
+    for (;;) {
+        const pid_t ended = waitpid(waited_for, &end.wait_status, 0);
+        if (ended == pid)
+            return end;
+        if (ended < 0 && errno != EINTR)
             return cryo::Error::from_errno("waiting for the process", errno);
     }
-    return end;
 }
 
 int Command::run()
@@ -269,6 +274,8 @@ int Command::run()
     if (options_.supervisor >= 0)
         fcntl(options_.supervisor, F_SETFD, FD_CLOEXEC);
     hold_signals();
+    // The agent finds it in the environment that the program is given.
+    const std::string filter = cryo::capture::note_own_filters();
     const cryo::Result<bool> by_default = needs_namespace();
     cryo::Result<cryo::backend::Alive> alive = !by_default ? by_default.error()
                                                : options_.pidns || *by_default
@@ -292,6 +299,8 @@ int Command::run()
         alive->notices.emplace_back("choosing ids needs a privilege here, so the processes have "
                                     "their old ids in a pid namespace (--no-restore-pid gives "
                                     "them new ones)");
+    if (!filter.empty())
+        alive->notices.push_back("the program cannot be saved again: " + filter);
     tell(*alive);
     pid_t keeper = 0;
     if (options_.keeping.wanted()) {

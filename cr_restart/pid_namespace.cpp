@@ -99,8 +99,10 @@ struct Purpose {
     const char *option, *without;
 };
 
-constexpr Purpose with_old_ids = {"--pidns", "the kernel module gives ids without them, "
-                                             "--no-restore-pid does without"};
+constexpr Purpose with_old_ids = {
+    "--pidns",
+    "old ids take CAP_CHECKPOINT_RESTORE (of a container: --cap-add=CHECKPOINT_RESTORE) or "
+    "the kernel module, --no-restore-pid does without them"};
 constexpr Purpose without_privilege = {
     "choosing ids needs a privilege here, so it was tried in a pid namespace",
     with_old_ids.without};

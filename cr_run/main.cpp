@@ -12,6 +12,7 @@
 #include "coord/within.hpp"
 #include "inherited.hpp"
 #include "keeper/launch.hpp"
+#include "look/filters.hpp"
 #include "mpi_family.hpp"
 #include "obstacles.hpp"
 #include "recover/supervisor.hpp"
@@ -249,8 +250,9 @@ static int run(int argc, char **argv)
     }
     // Said now, not at the checkpoint; and once by the ranks of a node.
     const bool tells = !quiet && cryo::coord::is_first_of_node(cryo::coord::own_variables());
+    const std::string filter = cryo::capture::note_own_filters();
     if (!omit && !is_job && tells)
-        tell_obstacles(words.front());
+        tell_obstacles(words.front(), filter);
     if (omit || is_job || is_rank)
         cryo::forget_inherited();
     else

@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <sstream>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -61,15 +60,12 @@ bool is_connection(int fd)
 
 } // namespace
 
-void tell_obstacles(const std::string &program)
+void tell_obstacles(const std::string &program, const std::string &filter)
 {
     if (const std::string why = why_not_enterable(program); !why.empty())
         cryo::cli::say("cr_run", fmt::format("{} {}: it cannot be saved", program, why));
-    // A filter stays in force across exec, and cannot be read back.
-    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0)
-        cryo::cli::say("cr_run", fmt::format("{} runs under a seccomp filter of its caller's, as "
-                                             "in many containers: it cannot be saved",
-                                             program));
+    if (!filter.empty())
+        cryo::cli::say("cr_run", fmt::format("{} cannot be saved: {}", program, filter));
     constexpr const char *streams[] = {"input", "output", "error"};
     std::string connected;
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {

@@ -6,5 +6,6 @@
 
 #include <string>
 
-// `program`: the word for execvp.
-void tell_obstacles(const std::string &program);
+// `program`: the word for execvp. `filter`: what is wrong with our filters of system calls, which
+// stay in force across exec; empty: nothing.
+void tell_obstacles(const std::string &program, const std::string &filter);

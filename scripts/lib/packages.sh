@@ -27,8 +27,11 @@ CRYO_PACKAGES_VM=(
 
 CRYO_PACKAGES_LINT=(clang-format clang-tidy shellcheck sparse pyflakes3 perl)
 
-# To check, in the full tier, what other distributions and clusters install Cryo by.
-CRYO_PACKAGES_CLUSTER=(rpm rpmlint ansible-core ansible-lint prometheus)
+# To check, in the full tier, what other distributions and clusters install Cryo by, and run it in.
+CRYO_PACKAGES_CLUSTER=(
+    rpm rpmlint ansible-core ansible-lint prometheus
+    podman crun uidmap # containers of root's and of a user's
+)
 
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.
 CRYO_PACKAGES_TEST=(

@@ -75,6 +75,12 @@ void remember_runtime_directory(const char *directory); // the user's; may be nu
 long open_control();
 void forget_control(); // in a child that inherited it
 void tell_signal_at_door();
+// How many filters of system calls (seccomp) the surroundings have put on the program, which end no
+// process for a call of the agent's; every new door tells that. 0: none, or they are unknown.
+void know_filters(int count);
+int known_filters();
+// Whether a call that the program may never make could end it: there is a filter that is unknown.
+bool may_end_by_a_look();
 // Called before the kernel starts to pass the program's system calls to the program: from then on,
 // no checkpointer may connect. False: this was done already, or there is no door. The second
 // function undoes it when the program's call fails.

@@ -50,13 +50,15 @@ int begin_agent(char **environment)
     const char *wanted = sys::own_variable(environment, "CRYO_SIGNAL");
     state.signal = wanted != nullptr ? atoi(wanted) : last_signal;
     state.loader = getauxval(AT_BASE);
+    const char *filters = sys::own_variable(environment, "CRYO_FILTERS");
+    know_filters(filters != nullptr ? atoi(filters) : 0);
     round.connection = -1;
     remember_runtime_directory(sys::own_variable(environment, "XDG_RUNTIME_DIR"));
     long done = set_handler(state.signal, on_signal, nullptr);
     if (done == 0)
         done = open_control();
     // A title that the program writes over its environment takes the variable away.
-    if (done == 0 && wanted != nullptr)
+    if (done == 0 && (wanted != nullptr || known_filters() != 0))
         tell_signal_at_door();
     if (done == 0)
         done = unblock();

@@ -12,12 +12,14 @@ namespace {
 
 constexpr const char *preload = "LD_PRELOAD=";
 constexpr const char *signal_number = "CRYO_SIGNAL=";
+constexpr const char *filter_count = "CRYO_FILTERS="; // look/filters.hpp
 constexpr const char *outside = "CRYO_OUTSIDE="; // set for Cryo's own commands: nothing is added
 
 // Copies, as the program may overwrite its initial environment. Empty: there was none.
 char library[4096];
 char signal_variable[32];
 bool has_moved; // the signal is no longer the one that cr_run chose
+char filters_variable[32];
 
 // The environment that cr_checkpoint records in the image. The choice of a CPU is worth nothing
 // without the settings of the C library that make it so: both are passed on, or none.
@@ -111,18 +113,44 @@ bool has_signal(char *const *environment)
     return !has_moved || (number != nullptr && strcmp(number, signal_variable) == 0);
 }
 
+// A restart may have brought the program under other filters.
+bool has_filters(char *const *environment)
+{
+    const char *const text = find(environment, filter_count);
+    unsigned count = 0;
+    for (const char *at = text != nullptr ? text + strlen(filter_count) : ""; *at != 0; at++)
+        count = count * 10 + static_cast<unsigned>(*at - '0');
+    return count == static_cast<unsigned>(known_filters());
+}
+
+// Writes what is there already, if another thread does so, too.
+char *write_filters()
+{
+    char digits[4] = {};
+    char *first = &digits[3];
+    int left = known_filters();
+    do {
+        *--first = static_cast<char>('0' + left % 10);
+        left /= 10;
+    } while (left != 0);
+    stpcpy(stpcpy(filters_variable, filter_count), first);
+    return filters_variable;
+}
+
 } // namespace
 
 bool is_added(const char *variable)
 {
-    return begins(variable, preload) || variable == signal_variable || variable == inherited.text ||
+    return begins(variable, preload) || variable == signal_variable ||
+           variable == filters_variable || variable == inherited.text ||
            variable == processor.text || variable == tunables.text;
 }
 
 EnvironmentRoom room_for_environment(char *const *environment)
 {
     const char *present = find(environment, preload);
-    if (*library == 0 || (has_library(present) && has_signal(environment)) ||
+    if (*library == 0 ||
+        (has_library(present) && has_signal(environment) && has_filters(environment)) ||
         find(environment, outside) != nullptr)
         return {};
     const size_t others = present != nullptr ? strlen(present) : 0;
@@ -142,6 +170,9 @@ char *const *add_to_environment(char *const *environment, char **pointers, char 
     const bool replaced = has_moved && find(environment, signal_number) != nullptr;
     if (*signal_variable != 0 && (replaced || find(environment, signal_number) == nullptr))
         *to++ = signal_variable;
+    const bool recounted = !has_filters(environment);
+    if (recounted)
+        *to++ = write_filters();
     if (lacks(inherited, environment))
         *to++ = inherited.text;
     if (lacks(processor, environment) && lacks(tunables, environment)) {
@@ -150,7 +181,8 @@ char *const *add_to_environment(char *const *environment, char **pointers, char 
     }
     for (size_t i = 0; i < count_of(environment); i++) {
         if (!begins(environment[i], preload) &&
-            !(replaced && begins(environment[i], signal_number)))
+            !(replaced && begins(environment[i], signal_number)) &&
+            !(recounted && begins(environment[i], filter_count)))
             *to++ = environment[i];
     }
     *to = nullptr;

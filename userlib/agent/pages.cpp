@@ -136,11 +136,15 @@ long send_hidden(const Channel &to, uint64_t address, uint64_t length, const Wis
     return sys::failed(result) ? result : 0;
 }
 
-// Moves pages into the pipe by reference. If is_limited, the call must not block.
+// Moves pages into the pipe by reference. If is_limited, the call must not block. Containers may
+// forbid this call; then the pages are copied.
 long splice_pages(const Channel &to, uint64_t address, uint64_t length)
 {
     iovec part = {reinterpret_cast<void *>(address), length};
-    return sys::call(SYS_vmsplice, to.pipe, &part, 1, to.is_limited ? SPLICE_F_NONBLOCK : 0);
+    const long moved =
+        sys::call(SYS_vmsplice, to.pipe, &part, 1, to.is_limited ? SPLICE_F_NONBLOCK : 0);
+    return moved == -EPERM || moved == -ENOSYS ? sys::call(SYS_write, to.pipe, address, length)
+                                               : moved;
 }
 
 // By the kernel module. Returns the number of bytes moved, or −errno.

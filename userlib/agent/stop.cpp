@@ -254,13 +254,13 @@ void look_at_rseq(ThreadFacts &facts)
 }
 
 // An io_uring ring that is registered with the thread exists without a descriptor, and without
-// visible memory. Entering a ring with nothing to do has no effect. A system call filter might kill
-// for it, but a program with a filter is refused anyway.
+// visible memory. Entering a ring with nothing to do has no effect. A filter that nobody has tried
+// out might kill for it, but a program with such a one is refused anyway.
 bool has_registered_ring()
 {
     constexpr int most = 16;                // the kernel's limit
     constexpr unsigned registered = 1 << 4; // IORING_ENTER_REGISTERED_RING
-    if (sys::call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+    if (may_end_by_a_look())
         return false;
     for (int i = 0; i < most; i++) {
         const long entered = sys::call(SYS_io_uring_enter, i, 0, 0, registered, nullptr, 0);
@@ -276,7 +276,7 @@ bool has_registered_ring()
 // about the session's could give the program another one. As above, a filter might kill.
 bool has_own_keys()
 {
-    if (sys::call(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) != 0)
+    if (may_end_by_a_look())
         return false;
     for (const int keyring : {KEY_SPEC_THREAD_KEYRING, KEY_SPEC_PROCESS_KEYRING}) {
         const long bytes = sys::call(SYS_keyctl, KEYCTL_READ, keyring, nullptr, 0);

@@ -4,8 +4,11 @@
 #include "resources/every_kind.hpp"
 
 #include "look/proc.hpp"
+#include "look/same_open_file.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
@@ -20,19 +23,35 @@ using restore::value;
 
 namespace {
 
-// The open file that a set watches; null: no process has it open any more.
-const Seen *watched(const Saving &saving, const Seen &set, const kcmp_epoll_slot &slot)
+// Where kcmp(2) may not be called. `inode`: as fdinfo tells it; few open files have it.
+Result<bool> is_found_watched(const Seen &set, uint64_t inode, int number, const Seen &other)
 {
-    const auto is = [&](const Seen &other) {
-        return syscall(SYS_kcmp, saving.process(other), saving.process(set), KCMP_EPOLL_TFD,
-                       other.fd, &slot) == 0;
+    if (other.status.st_ino != inode || !set.shared || !other.shared)
+        return false;
+    return capture::is_watched(set.shared.get(), number, other.shared.get());
+}
+
+// The open file that a set watches; null: no process has it open any more.
+Result<const Seen *> watched(const Saving &saving, const Seen &set, const kcmp_epoll_slot &slot,
+                             uint64_t inode)
+{
+    const auto is = [&](const Seen &other) -> Result<bool> {
+        const long order = syscall(SYS_kcmp, saving.process(other), saving.process(set),
+                                   KCMP_EPOLL_TFD, other.fd, &slot);
+        if (order < 0 && capture::is_forbidden(errno))
+            return is_found_watched(set, inode, static_cast<int>(slot.tfd), other);
+        return order == 0;
     };
     const Seen *likely = saving.at(set, static_cast<int>(slot.tfd));
-    if (likely != nullptr && is(*likely))
-        return likely;
+    if (likely != nullptr) {
+        const Result<bool> found = is(*likely);
+        if (!found || *found)
+            return found ? Result<const Seen *>(likely) : found.error();
+    }
     for (const Seen &other : saving.seen()) {
-        if (is(other))
-            return &other;
+        const Result<bool> found = is(other);
+        if (!found || *found)
+            return found ? Result<const Seen *>(&other) : found.error();
     }
     return nullptr;
 }
@@ -54,9 +73,16 @@ Result<void> save(Saving &saving, const Seen &seen)
         item.events = static_cast<uint32_t>(capture::take_number(line, 16));
         capture::take_word(line); // "data:"
         item.data = capture::take_number(line, 16);
+        capture::take_word(line); // "pos:0"
+        std::string_view inode = capture::take_word(line);
+        inode.remove_prefix(std::min(inode.size(), strlen("ino:")));
         const kcmp_epoll_slot slot = {static_cast<uint32_t>(seen.fd), item.fd,
                                       offsets[static_cast<int>(item.fd)]++};
-        const Seen *target = watched(saving, seen, slot);
+        const Result<const Seen *> found =
+            watched(saving, seen, slot, capture::take_number(inode, 16));
+        if (!found)
+            return found.error();
+        const Seen *target = *found;
         if (target == nullptr) {
             saving.refuse(
                 seen,

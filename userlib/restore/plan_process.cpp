@@ -114,12 +114,16 @@ Result<void> plan_process(Planning &p)
                                         "user",
                                         process.uid, process.gid));
     plan_actions(p);
+    if (process.seccomp != 0 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
+        notice_once(p, "the program ran under a seccomp filter, of its container or its service, "
+                       "and does not here");
     if (Result<void> done = plan_credentials(p); !done)
         return done;
     program.call("setting the umask", SYS_umask, {value(process.umask)});
     if (process.memory_merge)
         plan_memory_merge(p);
-    if (process.child_subreaper)
+    constexpr uint32_t first_of_all = 1; // of a container: orphans were its children
+    if (process.child_subreaper || process.pid == first_of_all)
         program.call("becoming a subreaper", SYS_prctl,
                      {value(PR_SET_CHILD_SUBREAPER), value(1), value(0), value(0), value(0)});
     for (uint32_t command = 1; command != 0; command <<= 1) {

@@ -2,6 +2,7 @@
 #include "capture/files/descriptor_look.hpp"
 
 #include "capture/session/session.hpp"
+#include "look/same_open_file.hpp"
 #include "look/together.hpp"
 #include "resources/kinds.hpp"
 #include "resources/paths.hpp"
@@ -115,6 +116,19 @@ bool is_as_seen(const Seen &seen)
            ((static_cast<uint32_t>(flags) ^ seen.flags) & (O_ACCMODE | O_PATH)) == 0;
 }
 
+Seen copy_of(const Seen &one)
+{
+    Seen copy;
+    copy.holder = one.holder;
+    copy.fd = one.fd;
+    copy.link = one.link;
+    copy.status = one.status;
+    copy.info = one.info;
+    copy.position = one.position;
+    copy.flags = one.flags;
+    return copy;
+}
+
 } // namespace
 
 Result<void> DescriptorLook::take()
@@ -203,23 +217,81 @@ Result<void> DescriptorLook::group()
     open_files_.reserve(descriptors_.size());
     for (const Seen &one : descriptors_) {
         const auto [at, fresh] = known.emplace(&one, static_cast<uint32_t>(open_files_.size()));
+        if (is_forbidden(failure))
+            return group_by_trial();
         if (failure != 0)
             return Error(failure, fmt::format("which descriptors share an open file: kcmp(2): {}; "
                                               "a container may forbid it (allow it, or "
                                               "CAP_SYS_PTRACE)",
                                               strerror(failure)));
-        if (fresh) {
-            Seen copy;
-            copy.holder = one.holder;
-            copy.fd = one.fd;
-            copy.link = one.link;
-            copy.status = one.status;
-            copy.info = one.info;
-            copy.position = one.position;
-            copy.flags = one.flags;
-            open_files_.push_back(std::move(copy));
-        }
+        if (fresh)
+            open_files_.push_back(copy_of(one));
         index_[{one.holder, one.fd}] = at->second;
+    }
+    return {};
+}
+
+// The descriptors that the agents pass on of those that share an inode, by their place among all.
+Result<std::map<size_t, Fd>> DescriptorLook::doubtful()
+{
+    std::map<std::pair<dev_t, ino_t>, std::vector<size_t>> inodes;
+    for (size_t i = 0; i < descriptors_.size(); i++) {
+        const Seen &one = descriptors_[i];
+        if (resources::kind_of(one) != FileKind::other) // else it is refused anyway
+            inodes[{one.status.st_dev, one.status.st_ino}].push_back(i);
+    }
+    std::vector<std::set<size_t>> places(holders_.size());
+    for (const auto &[inode, all] : inodes) {
+        for (const size_t i : all) {
+            if (all.size() > 1)
+                places[descriptors_[i].holder].insert(i);
+        }
+    }
+    std::map<size_t, Fd> passed_on;
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        std::vector<int> numbers;
+        for (const size_t i : places[holder])
+            numbers.push_back(descriptors_[i].fd);
+        Result<std::vector<Fd>> fds = holders_[holder].session.descriptors().get(numbers);
+        if (!fds)
+            return fds.error();
+        auto fd = fds->begin();
+        for (const size_t i : places[holder])
+            passed_on[i] = std::move(*fd++);
+    }
+    return passed_on;
+}
+
+// Like group(), where kcmp(2) may not be called.
+Result<void> DescriptorLook::group_by_trial()
+{
+    open_files_.clear();
+    index_.clear();
+    Result<std::map<size_t, Fd>> passed_on = doubtful();
+    if (!passed_on)
+        return passed_on.error();
+    std::map<std::pair<dev_t, ino_t>, std::vector<std::pair<size_t, uint32_t>>> known;
+    for (size_t i = 0; i < descriptors_.size(); i++) {
+        const Seen &one = descriptors_[i];
+        auto found = static_cast<uint32_t>(open_files_.size());
+        auto &alike = known[{one.status.st_dev, one.status.st_ino}];
+        for (const auto &[place, number] : alike) {
+            if (!passed_on->contains(i) || !passed_on->contains(place))
+                continue;
+            const Result<bool> same =
+                is_same_open_file(passed_on->at(place).get(), passed_on->at(i).get());
+            if (!same)
+                return same.error();
+            if (*same) {
+                found = number;
+                break;
+            }
+        }
+        if (found == open_files_.size()) {
+            alike.emplace_back(i, found);
+            open_files_.push_back(copy_of(one));
+        }
+        index_[{one.holder, one.fd}] = found;
     }
     return {};
 }
@@ -266,11 +338,16 @@ Result<size_t> DescriptorLook::add(Fd fd, const Seen &socket)
             continue;
         const long order =
             syscall(SYS_kcmp, proc_of(known).pid(), own_.pid(), KCMP_FILE, known.fd, fd.get());
-        if (order < 0)
+        if (order < 0 && !is_forbidden(errno))
             return Error::from_errno("which descriptors share an open file with one in a message: "
                                      "kcmp(2)",
                                      errno);
-        if (order == 0)
+        Result<bool> same = order == 0;
+        if (order < 0 && known.shared)
+            same = is_same_open_file(known.shared.get(), fd.get());
+        if (!same)
+            return same.error();
+        if (*same)
             return i;
     }
     Result<Seen> seen = Listings(own_).look_at(fd.get());

@@ -81,6 +81,8 @@ class DescriptorLook
   private:
     Result<void> list();
     Result<void> group();
+    Result<void> group_by_trial();
+    Result<std::map<size_t, Fd>> doubtful();
     Result<void> share();
 
     std::vector<Holder> holders_;

@@ -234,7 +234,13 @@ Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSe
     if (numbers.empty())
         return {};
     for (const SemaphoreUndo &other : undo_) {
-        if (other.id == ipc.id && syscall(SYS_kcmp, proc.pid(), other.pid, KCMP_SYSVSEM, 0, 0) == 0)
+        if (other.id != ipc.id)
+            continue;
+        const long order = syscall(SYS_kcmp, proc.pid(), other.pid, KCMP_SYSVSEM, 0, 0);
+        if (order < 0)
+            return Error::from_errno(
+                fmt::format("whether process {} shares them: kcmp(2)", other.pid), errno);
+        if (order == 0)
             return Error(EXDEV, fmt::format("process {} shares them (CLONE_SYSVSEM)", other.pid));
     }
     undo_.push_back({ipc.id, static_cast<uint32_t>(proc.pid()), strings_.keep_list(numbers),

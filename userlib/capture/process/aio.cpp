@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/process/aio.hpp"
 
+#include "capture/session/enterable.hpp"
 #include "look/members.hpp"
 #include "sys/aio_ring.hpp"
 
@@ -225,7 +226,7 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
                            "that process must end, or call exec, first", Passing::when_gone);
             continue;
         }
-        if (d.process.seccomp != 0)
+        if (filter_obstacle(d.proc, d.status))
             continue; // the process is refused for that
         const bool is_whole = ring.shared && ring.prot == (PROT_READ | PROT_WRITE) &&
                               ring.offset == 0 && ring.end - ring.start >= image::kPageSize;

@@ -4,6 +4,7 @@
 
 #include "capture/process/rseq_area.hpp"
 #include "capture/process/settings.hpp"
+#include "look/filters.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -106,7 +107,8 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     cpus.resize(static_cast<size_t>(used));
     t.affinity = image::as_bytes(d.strings.keep(std::move(cpus)));
     std::string_view seccomp = field(*status, "Seccomp");
-    if (take_number(seccomp) != d.process.seccomp)
+    if (take_number(seccomp) != d.process.seccomp ||
+        count_filters(*status) != count_filters(d.status))
         d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
                        "start the program without one");
     if (facts.foreign_rseq != 0)

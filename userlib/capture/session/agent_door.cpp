@@ -211,22 +211,40 @@ Result<void> check_open_door(const Proc &proc)
     return path && !path->empty() ? check_knocking(*path, proc.pid()) : not_listening(proc.pid());
 }
 
+namespace {
+
+// What the agent has written at its door; 0: nothing.
+int told_at_door(const Proc &proc)
+{
+    constexpr int64_t most = int64_t{agent::door_filter} * (agent::most_door_filters + 1);
+    const Result<std::string> status = proc.read("status");
+    const Result<std::string> door = find_door(proc, status ? inner_pid(*status) : 0);
+    struct stat changed;
+    const bool is_told = door && !door->empty() && stat(door->c_str(), &changed) == 0 &&
+                         changed.st_mtim.tv_sec >= 1 && changed.st_mtim.tv_sec < most;
+    return is_told ? static_cast<int>(changed.st_mtim.tv_sec) : 0;
+}
+
+} // namespace
+
 int AgentDoor::signal_of(const Proc &proc)
 {
     // An agent that does not use the usual signal publishes its own at its socket. The environment
     // tells the signal of agents of older releases.
-    const Result<std::string> status = proc.read("status");
-    const Result<std::string> door = find_door(proc, status ? inner_pid(*status) : 0);
-    struct stat changed;
-    if (door && !door->empty() && stat(door->c_str(), &changed) == 0 &&
-        changed.st_mtim.tv_sec >= 1 && changed.st_mtim.tv_sec <= agent::max_signals)
-        return static_cast<int>(changed.st_mtim.tv_sec);
+    const int told = told_at_door(proc) % agent::door_filter;
+    if (told >= 1 && told <= agent::max_signals)
+        return told;
     Result<std::string> environment = proc.read("environ");
     const std::string all = '\0' + (environment ? *environment : std::string());
     const std::string key = std::string("\0CRYO_SIGNAL=", 13);
     const size_t at = all.find(key);
     const int named = at != std::string::npos ? atoi(all.c_str() + at + key.size()) : 0;
     return named >= 1 && named <= agent::max_signals ? named : SIGRTMAX;
+}
+
+unsigned AgentDoor::filters_of(const Proc &proc)
+{
+    return static_cast<unsigned>(told_at_door(proc) / agent::door_filter);
 }
 
 Error AgentDoor::silent(const Proc &proc, bool takes)

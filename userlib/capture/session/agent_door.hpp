@@ -31,6 +31,9 @@ class AgentDoor
 
     // The checkpoint signal of a process.
     static int signal_of(const Proc &proc);
+    // How many filters of system calls its surroundings have put on it, as its agent tells; 0:
+    // none, or it is not known that they let pass what Cryo does in a program.
+    static unsigned filters_of(const Proc &proc);
     // Explains why its agent does not answer, as far as /proc shows. `takes`: what deafness.hpp has
     // found.
     static Error silent(const Proc &proc, bool takes = false);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/session/enterable.hpp"
 
+#include "capture/session/agent_door.hpp"
 #include "libcr.h"
+#include "look/filters.hpp"
 #include "look/identity.hpp"
 #include "look/members.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
+#include <linux/seccomp.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,7 +35,45 @@ bool has_lost_main_thread(pid_t pid)
     return true;
 }
 
+// The paths that the kernel shows of a process in a container are names of other files here.
+bool has_other_files(const Proc &proc)
+{
+    struct stat ours, theirs;
+    return stat("/", &ours) == 0 && stat(proc.path("root/").c_str(), &theirs) == 0 &&
+           (ours.st_dev != theirs.st_dev || ours.st_ino != theirs.st_ino);
+}
+
+uint64_t innermost_pid(const Proc &proc)
+{
+    const Result<std::string> status = proc.read("status");
+    std::string_view pids = status ? field(*status, "NSpid") : std::string_view();
+    uint64_t pid = 0;
+    while (!pids.empty())
+        pid = take_number(pids);
+    return pid;
+}
+
 } // namespace
+
+std::optional<FilterObstacle> filter_obstacle(const Proc &proc, std::string_view status)
+{
+    std::string_view text = field(status, "Seccomp");
+    const uint64_t mode = take_number(text);
+    if (mode == SECCOMP_MODE_DISABLED)
+        return {};
+    if (mode == SECCOMP_MODE_STRICT)
+        return FilterObstacle{"runs under seccomp in its strict mode",
+                              "start it without: what Cryo calls would end it"};
+    const unsigned known = AgentDoor::filters_of(proc);
+    if (known == 0)
+        return FilterObstacle{"runs under a seccomp filter that cr_run has not tried out",
+                              "start it by cr_run, which says what is in the way, or without the "
+                              "filter"};
+    if (count_filters(status) != known)
+        return FilterObstacle{"runs under a seccomp filter of its own",
+                              "start it without one; filters cannot be read back"};
+    return {};
+}
 
 Result<void> check_enterable(const Proc &proc)
 {
@@ -51,19 +93,23 @@ Result<void> check_enterable(const Proc &proc)
         return Error(ENOTSUP, fmt::format("process {} has another root directory, {}: run "
                                           "cr_checkpoint inside it",
                                           proc.pid(), *root));
+    if (has_other_files(proc))
+        return Error(ENOTSUP, fmt::format("process {} has other files than cr_checkpoint, as in a "
+                                          "container: run cr_checkpoint inside it, where it is "
+                                          "process {} (podman exec, docker exec, kubectl exec)",
+                                          proc.pid(), innermost_pid(proc)));
     Result<std::vector<int>> threads = proc.numbers("task");
     if (!threads)
         return Error(ESRCH, fmt::format("no process {}", proc.pid()));
     for (const int tid : *threads) {
-        Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
-        std::string_view mode = status ? field(*status, "Seccomp") : "";
-        if (take_number(mode) == 0)
-            continue;
-        return Error(
-            ENOTSUP,
-            fmt::format("process {} runs under seccomp{}: start it without a filter, "
-                        "which the calls that Cryo makes in the program would have to pass",
-                        proc.pid(), tid == proc.pid() ? "" : fmt::format(" (thread {})", tid)));
+        const Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
+        if (!status)
+            continue; // it has ended
+        if (const auto obstacle = filter_obstacle(proc, *status))
+            return Error(ENOTSUP,
+                         fmt::format("process {}{} {}: {}", proc.pid(),
+                                     tid == proc.pid() ? "" : fmt::format(" (thread {})", tid),
+                                     obstacle->what, obstacle->way_out));
     }
     return {};
 }

@@ -5,11 +5,24 @@
 
 #include "look/proc.hpp"
 
+#include <optional>
+#include <string>
+#include <string_view>
+
 namespace cryo::capture {
 
 // Refuses processes in which the agent's handler could not work or would be killed (seccomp's
-// strict mode); they are not touched.
+// strict mode), and those that have other files than this one, as in a container; they are not
+// touched.
 Result<void> check_enterable(const Proc &proc);
+
+// Why a thread with this `status` in /proc cannot be saved under its filters of system calls
+// (seccomp). Nothing: they are those of its process's surroundings, in which a restart finds their
+// like, or there are none.
+struct FilterObstacle {
+    std::string what, way_out; // what: after "process 412 "
+};
+std::optional<FilterObstacle> filter_obstacle(const Proc &proc, std::string_view status);
 
 // Judged by the environment that its program was executed with.
 bool was_run_by_cr_run(const Proc &proc);
