@@ -256,6 +256,19 @@ class Jobs(Case):
     def test_preempted_with_a_warning(self):
         self.preempt("--signal=B:USR1")
 
+    def test_ended_by_SIGTERM_alone(self):
+        """As proctrack/cgroup does it, for which the script's first process is the task."""
+        self.write("job.sh", self.BATCH)
+        job = self.submit("--cryo", "--requeue", "job.sh")
+        self.await_more()
+        self.slurm_says("scancel", "--batch", "--signal=TERM", job.number)
+        job.await_state("FAILED")
+        self.assertTrue(os.path.exists(self.path(f"cryo-{job.number}/latest")), job.log())
+        self.slurm_says("scontrol", "requeue", job.number)
+        job.await_requeued()
+        self.await_more()
+        self.finish(job)
+
     def test_the_end_of_the_time(self):
         self.write("job.sh", self.BATCH)
         job = self.submit("--cryo", "--requeue", "--time=1", "--signal=B:USR1@59", "job.sh")
