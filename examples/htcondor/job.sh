@@ -4,9 +4,10 @@
 # and HTCondor starts it again, here or elsewhere, with the image. docs/batch-systems.md has job.sub.
 
 if [ -e image ]; then
-    cr_restart --keep-output image &
+    cr_restart --keep-output --run-on-success "echo \$CRYO_PID > saved" image &
 else
     cr_run ./app &
+    echo $! > saved
 fi
 program=$!
 while :; do
@@ -18,5 +19,8 @@ while :; do
         wait $program
         exit
     fi
-    cr_checkpoint --term --clobber -f image $program && exit 85
+    if cr_checkpoint --kill --clobber -f image "$(cat saved)"; then
+        wait $program
+        exit 85
+    fi
 done

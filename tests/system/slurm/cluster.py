@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 PATIENCE = 60
+FREEZER = Path("/sys/fs/cgroup/freezer")
 
 CONFIGURATION = """
 ClusterName=cryo
@@ -25,7 +26,7 @@ SlurmUser={user}
 SlurmdUser={user}
 SlurmctldPort={controller_port}
 AuthType=auth/munge
-AuthInfo=socket={place}/munge.sock,cred_expire=3
+AuthInfo=socket={place}/munge.sock,cred_expire=5
 CredType=cred/munge
 StateSaveLocation={place}/state
 SlurmdSpoolDir={place}/spool.%n
@@ -58,7 +59,7 @@ def free_ports(count):
 
 class Slurm:
     """While it is entered, its daemons run. `more` are further lines of slurm.conf, `plugins` those of
-    plugstack.conf."""
+    plugstack.conf. With proctrack/cgroup, a step is a freezer of cgroup v1."""
 
     def __init__(self, place, nodes=1, more="", plugins="", tracking="proctrack/pgid", kill_wait=2):
         self.place = Path(place)
@@ -70,9 +71,9 @@ class Slurm:
         self.daemons = {}
 
     def start(self, name, *words):
-        log = self.place / f"{name}.log"
-        self.daemons[name] = subprocess.Popen( # pylint: disable=consider-using-with
-            words, stdin=subprocess.DEVNULL, stdout=log.open("wb"), stderr=subprocess.STDOUT)
+        with (self.place / f"{name}.log").open("wb") as log:
+            self.daemons[name] = subprocess.Popen( # pylint: disable=consider-using-with
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
     def logs(self):
         return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')}"
@@ -113,6 +114,7 @@ class Slurm:
         configuration = self.place / "slurm.conf"
         configuration.write_text(text + PARTITION + self.more)
         (self.place / "plugstack.conf").write_text(self.plugins)
+        (self.place / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         return str(configuration)
 
     def begin(self):
@@ -141,3 +143,8 @@ class Slurm:
             if name in self.daemons:
                 self.daemons[name].terminate()
                 self.daemons[name].wait(PATIENCE)
+        if self.tracking == "proctrack/cgroup": # slurmd leaves it
+            for name in self.names:
+                left = FREEZER / f"slurm_{name}"
+                if left.exists():
+                    left.rmdir()

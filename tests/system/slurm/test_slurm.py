@@ -58,15 +58,20 @@ class Job:
     def state(self):
         return self.facts()["JobState"]
 
+    def wait(self, what, condition):
+        """What is known of the job stands in the failure."""
+        wait_until(what, condition,
+                   failure=lambda text: AssertionError(f"{text}\n{self.facts()}\n{self.log()}"))
+
     def await_state(self, *states):
-        wait_until(f"job {self.number} to be {states}", lambda: self.state() in states)
+        self.wait(f"job {self.number} to be {states}", lambda: self.state() in states)
 
     def runs_again(self, before):
         facts = self.facts()
         return facts["JobState"] == "RUNNING" and int(facts["Restarts"]) > before
 
     def await_requeued(self, before=0):
-        wait_until("the job to run again", lambda: self.runs_again(before))
+        self.wait("the job to run again", lambda: self.runs_again(before))
 
     def log(self):
         return self.case.read(f"slurm-{self.number}.out")
@@ -138,7 +143,11 @@ class Condor(Case):
         self.check_numbers()
 
 
-class Jobs(Case):
+class Cluster(Case):
+    """Two nodes, and jobs of the user there."""
+
+    TRACKING = None
+
     @classmethod
     def setUpClass(cls):
         # In a directory that no other user can write to, but that others see.
@@ -146,7 +155,7 @@ class Jobs(Case):
         place = tempfile.TemporaryDirectory(prefix="cryo-sj-", dir=top) # pylint: disable=consider-using-with
         cls.addClassCleanup(place.cleanup)
         cls.slurm = Slurm(place.name, nodes=2, more=MORE, plugins=f"optional {PLUGIN}\n",
-                          tracking="proctrack/linuxproc", kill_wait=20)
+                          tracking=cls.TRACKING, kill_wait=20)
         cls.slurm.__enter__()
         cls.addClassCleanup(cls.slurm.__exit__)
 
@@ -184,6 +193,15 @@ class Jobs(Case):
             job.await_state("COMPLETED")
         self.check_numbers()
 
+    # A batch script that is saved whole: its own lines, and what it waits for.
+    BATCH = "#!/bin/bash\necho begin\n/usr/bin/python3 count.py\necho end $?\n"
+
+
+class Jobs(Cluster):
+    """With signals to all processes of a job."""
+
+    TRACKING = "proctrack/linuxproc"
+
     def users_script(self):
         """That of the examples, with a program, and with a line of its own in each run."""
         with open(SCRIPT, encoding="utf-8") as file:
@@ -204,11 +222,8 @@ class Jobs(Case):
             wait_until("the restart", lambda: job.log().count("goes on after") == restarts + 1)
             self.await_more()
         self.finish(job)
-        self.assertEqual(["run ", "run 1", "run 2"],
+        self.assertEqual(["run", "run 1", "run 2"],
                          [line for line in job.log().split("\n") if line.startswith("run")])
-
-    # A batch script that is saved whole: its own lines, and what it waits for.
-    BATCH = "#!/bin/bash\necho begin\n/usr/bin/python3 count.py\necho end $?\n"
 
     def test_a_batch_script(self):
         self.write("job.sh", self.BATCH)
@@ -255,19 +270,6 @@ class Jobs(Case):
 
     def test_preempted_with_a_warning(self):
         self.preempt("--signal=B:USR1")
-
-    def test_ended_by_SIGTERM_alone(self):
-        """As proctrack/cgroup does it, for which the script's first process is the task."""
-        self.write("job.sh", self.BATCH)
-        job = self.submit("--cryo", "--requeue", "job.sh")
-        self.await_more()
-        self.slurm_says("scancel", "--batch", "--signal=TERM", job.number)
-        job.await_state("FAILED")
-        self.assertTrue(os.path.exists(self.path(f"cryo-{job.number}/latest")), job.log())
-        self.slurm_says("scontrol", "requeue", job.number)
-        job.await_requeued()
-        self.await_more()
-        self.finish(job)
 
     def test_the_end_of_the_time(self):
         self.write("job.sh", self.BATCH)
@@ -348,6 +350,36 @@ class Jobs(Case):
         done = self.run_as_user("bash", "-c", "ulimit -n 321; srun --cryo --propagate=NOFILE bash -c "
                                               "'ulimit -n'")
         self.assertEqual("321", done.stdout.strip(), done.stderr)
+
+
+class Cgroups(Cluster):
+    """As on most clusters: of a job, only the first process is sent signals."""
+
+    TRACKING = "proctrack/cgroup"
+
+    def test_the_job_is_not_left(self):
+        self.write("job.sh", self.BATCH + "cat /proc/self/cgroup\n")
+        job = self.submit("--cryo-interval=200ms", "--requeue", "job.sh")
+        self.await_image(f"cryo-{job.number}")
+        job.warn()
+        job.await_requeued()
+        self.await_more()
+        self.finish(job)
+        self.assertRegex(job.log(), rf":freezer:/slurm_node\d/uid_{USER}/job_{job.number}/step_batch\n")
+
+    def test_cancelled(self):
+        """It is saved once more, and goes on from there."""
+        self.write("job.sh", self.BATCH)
+        job = self.submit("--cryo-directory=run", "job.sh")
+        self.await_more()
+        self.slurm_says("scancel", job.number)
+        job.await_state("CANCELLED")
+        wait_until("its end", lambda: not self.slurm_says("squeue", "-h"))
+        self.assertTrue(os.path.exists(self.path("run/latest")), job.log())
+        again = self.submit("--cryo-directory=run", "job.sh")
+        wait_until("the restart", lambda: "goes on after" in again.log())
+        self.await_more()
+        self.finish(again)
 
 
 if __name__ == "__main__":
