@@ -47,7 +47,7 @@ function(cryo_collect_targets directory out)
 endfunction()
 add_custom_target(product)
 foreach(part userlib cr_run cr_checkpoint cr_restart cr_inspect cr_delta cr_status cr_top
-        ompi-checkpoint ompi-restart opal-checkpoint opal-restart ompi-crs-component)
+        ompi-checkpoint ompi-restart opal-checkpoint opal-restart ompi-crs-component slurm)
     cryo_collect_targets(${PROJECT_SOURCE_DIR}/${part} targets)
     if(targets)
         add_dependencies(product ${targets})

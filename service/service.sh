@@ -11,6 +11,9 @@
 # describes: STATE_DIRECTORY, MAINPID, SERVICE_RESULT, EXIT_CODE, EXIT_STATUS.
 set -eu
 
+# shellcheck source=keepers.sh
+. "${0%/*}/keepers.sh"
+
 fail()
 {
     echo "cryo service: $1" >&2
@@ -59,64 +62,14 @@ start()
     exec cr_run --interval "$interval" --into "$images" ${SECOND:+--second "$second"} ${OPTIONS:-} -- $PROGRAM
 }
 
-# Whether the process is the main one, or descends from it.
-is_ours()
-{
-    pid=$1
-    while [ "${pid:-0}" -gt 1 ]; do
-        [ "$pid" != "$MAINPID" ] || return 0
-        pid=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$pid/status" 2>/dev/null) || return 1
-    done
-    return 1
-}
-
-# Any user may have a program of a keeper's name with such words: real and effective user are this one's,
-# and it belongs to the same unit.
-is_of_this_unit()
-{
-    user=$(id -u)
-    users=$(sed -n 's/^Uid:[[:space:]]*\([0-9]*\)[[:space:]]*\([0-9]*\)[[:space:]].*/\1 \2/p' \
-        "/proc/$1/status" 2>/dev/null) || return 1
-    [ "$users" = "$user $user" ] &&
-        [ "$(cat "/proc/$1/cgroup" 2>/dev/null)" = "$(cat /proc/self/cgroup)" ]
-}
-
-# A keeper has the number of the process that it saves as its only word.
-is_keeper()
-{
-    is_of_this_unit "$1" || return 1
-    case $(readlink "/proc/$1/exe" 2>/dev/null) in
-    */cryo/keeper*) is_ours "$({ tr '\0' '\n' < "/proc/$1/cmdline" | sed -n 2p; } 2>/dev/null)" ;;
-    *) return 1 ;;
-    esac
-}
-
-# The keeper that saves the program; nothing if there is none.
-keeper()
-{
-    for process in /proc/[0-9]*; do
-        if is_keeper "${process#/proc/}"; then
-            echo "${process#/proc/}"
-            return 0
-        fi
-    done
-}
-
 # SIGTERM has the keeper make a checkpoint, and end. systemd limits how long this may take. It also does
 # this after a program that has ended by itself, which MAINPID does not name any more.
 stop()
 {
     [ -n "${MAINPID:-}" ] || return 0
     : > "$stopped"
-    found=$(keeper)
-    if [ -z "$found" ]; then
+    save_last ||
         echo "cryo service: no keeper is there to save the program: the last image remains" >&2
-        return 0
-    fi
-    kill -TERM "$found"
-    while is_keeper "$found"; do
-        sleep 0.1
-    done
 }
 
 # A program that was told to stop may also end with 0, and has not completed anything.

@@ -16,7 +16,7 @@ CRYO_PACKAGES_BUILD=(
 CRYO_PACKAGES_MPI=(libopenmpi-dev openmpi-bin)
 
 # Debian packages, which parts for MPI belong to, and a clean system to install them into.
-CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms dh-python lintian libopenmpi-dev libmpich-dev mmdebstrap)
+CRYO_PACKAGES_PACKAGE=(dpkg-dev debhelper dh-dkms dh-python lintian libopenmpi-dev libmpich-dev libslurm-dev mmdebstrap)
 
 # The virtual machines, the kernels built for them, KUnit.
 CRYO_PACKAGES_VM=(
@@ -41,7 +41,7 @@ CRYO_PACKAGES_TEST=(
     tmux bsdutils make perl gawk vim # programs that people run, as trees
     libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py gdb # MPI programs, and where a hanging one waits
     hpcc lammps lammps-examples # and such as people have
-    slurm-wlm munge             # another launcher
+    slurm-wlm libslurm-dev munge # another launcher, and a batch system
     stress-ng                   # the load of scripts/test --repeat
 )
 

@@ -274,8 +274,10 @@ Result<void> check_restart(const restore::RestartOptions &options)
         return refuse("--pidns", "criu restores into the namespaces that were saved");
     if (options.lazy)
         return refuse("--lazy", "its memory is read at once");
-    if (!options.files.relocations.empty() || !options.files.redirected.empty())
-        return refuse("--relocate, --stdin, --stdout, --stderr", "criu opens files as they were");
+    if (!options.files.relocations.empty() || !options.files.redirected.empty() ||
+        options.files.keep_output)
+        return refuse("--relocate, --stdin, --stdout, --stderr, --keep-output",
+                      "criu opens files as they were");
     if (options.for_requester)
         return refuse("cr_request_restart", "use the command cr_restart");
     return {};

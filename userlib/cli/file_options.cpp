@@ -109,6 +109,10 @@ void add_file_options(CLI::App &app, restore::FileOptions &files)
             ->type_name("FILE")
             ->group(group);
     }
+    app.add_flag("--keep-output", files.keep_output,
+                 "A file to which cr_restart's own output goes, such as the log of a batch job, is "
+                 "not cut back: the processes write on at its end")
+        ->group(group);
 }
 
 } // namespace cryo::cli

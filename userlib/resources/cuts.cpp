@@ -7,6 +7,7 @@
 #include <string>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 namespace cryo::resources {
 
@@ -22,6 +23,19 @@ bool is_cut(const image::File &file, const image::OpenFile &open_file)
 }
 
 } // namespace
+
+int own_output(const std::string &path)
+{
+    struct stat there;
+    struct stat own;
+    if (stat(path.c_str(), &there) != 0 || !S_ISREG(there.st_mode))
+        return -1;
+    for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
+        if (fstat(fd, &own) == 0 && own.st_dev == there.st_dev && own.st_ino == there.st_ino)
+            return fd;
+    }
+    return -1;
+}
 
 Cuts::Cuts(Opening &opening, const std::vector<image::Lock> &locks,
            const std::set<uint32_t> &only_passed)
@@ -84,6 +98,20 @@ void Cuts::keep_time(const image::File &file, int fd) const
                      {value(fd), value(0), program.data(times, sizeof(times)), value(0)});
 }
 
+// The caller of this command, such as a batch script, may have written there since the checkpoint.
+void Cuts::tell(const image::File &file) const
+{
+    struct stat now;
+    const std::string path(file.path);
+    if (own_output(path) < 0 || stat(path.c_str(), &now) != 0 ||
+        static_cast<uint64_t>(now.st_size) <= file.size)
+        return;
+    opening_.notice(fmt::format("{} is cut back to what it held at the checkpoint, by {} bytes, "
+                                "although the output of cr_restart goes there, too (--keep-output "
+                                "cuts nothing off)",
+                                path, static_cast<uint64_t>(now.st_size) - file.size));
+}
+
 void Cuts::plan() const
 {
     restore::Program &program = opening_.program();
@@ -94,6 +122,7 @@ void Cuts::plan() const
     for (const auto &[id, open_file] : by_itself_) {
         const image::File &file = files.at(id);
         const int fd = opening_.descriptor(open_file);
+        tell(file);
         program.call(what(id), SYS_ftruncate, {value(fd), value(file.size)});
         keep_time(file, fd);
     }

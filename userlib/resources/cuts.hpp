@@ -12,8 +12,13 @@
 
 #include <map>
 #include <set>
+#include <string>
 
 namespace cryo::resources {
+
+// Which of this command's own output streams goes to the regular file of this name: 1 or 2; −1:
+// neither.
+int own_output(const std::string &path);
 
 class Cuts
 {
@@ -30,6 +35,7 @@ class Cuts
   private:
     int locked_by(uint32_t file) const;
     void keep_time(const image::File &file, int fd) const;
+    void tell(const image::File &file) const;
 
     Opening &opening_;
     const std::vector<image::Lock> &locks_;

@@ -31,6 +31,7 @@ struct Relocation {
 struct FileOptions {
     std::vector<Relocation> relocations;   // the first that applies counts
     std::map<int, std::string> redirected; // descriptors 0 to 2
+    bool keep_output = false;              // files that cr_restart's own output goes to, too
     bool close_sockets = false;            // kept connections come back as closed, too
 };
 

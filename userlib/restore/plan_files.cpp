@@ -2,6 +2,7 @@
 // Descriptors: every open file once (open_*.cpp), then its numbers. They are opened out of the way
 // of all saved numbers, so no order of opening can collide.
 #include "base/limits.hpp"
+#include "resources/cuts.hpp"
 #include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
 
@@ -112,6 +113,26 @@ Result<int> open_standard(Planning &p, int which, uint32_t open_file)
 
 namespace {
 
+// With --keep-output: whatever is open for writing in a file of cr_restart's own output becomes
+// that output, which others, such as a batch script, have written to since the checkpoint.
+Result<void> join_output(Planning &p)
+{
+    if (!p.options.files.keep_output || p.options.rehearse)
+        return {};
+    for (const auto &[id, open_file] : p.saved.open_files()) {
+        const image::File &file = p.saved.files().at(open_file.file);
+        if (file.kind != image::FileKind::regular || p.open_fds.contains(id) ||
+            (open_file.flags & O_PATH) != 0 || (open_file.flags & O_ACCMODE) == O_RDONLY)
+            continue;
+        const int own = resources::own_output(std::string(file.path));
+        if (own < 0)
+            continue;
+        if (Result<int> kept = open_standard(p, own, id); !kept)
+            return kept.error();
+    }
+    return {};
+}
+
 // Opens the user's redirections of standard descriptors: for all of the open file's numbers.
 Result<void> redirect(Planning &p)
 {
@@ -135,6 +156,8 @@ Result<void> redirect(Planning &p)
         if (Result<int> kept = keep_open(p, std::move(file), open_file); !kept)
             return kept.error();
     }
+    if (Result<void> done = join_output(p); !done)
+        return done;
     for (const auto &[id, fd] : p.open_fds)
         p.redirected.insert(id);
     return {};

@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(TOP, "scripts"))
 from vmlib import clean  # noqa: E402 (needs the path above)
 
 SUITE = "bookworm"
-NAMES = ["cryo", "cryo-dkms", "cryo-mpi", "libcr-dev", "python3-cryo"]
+NAMES = ["cryo", "cryo-dkms", "cryo-mpi", "cryo-slurm", "libcr-dev", "python3-cryo"]
 USER = "1000:1000"
 LIBDIR = "usr/lib/x86_64-linux-gnu"
 HEADERS = "linux-headers-cloud-amd64"
@@ -89,6 +89,7 @@ class Contents(unittest.TestCase):
                            ("cryo-mpi", f"{LIBDIR}/cryo/libcryo_openmpi.so"),
                            ("cryo-mpi", f"{LIBDIR}/cryo/libcryo_mpich.so"),
                            ("cryo-mpi", f"{LIBDIR}/cryo/openmpi/mca_hook_cryo.so"),
+                           ("cryo-slurm", f"{LIBDIR}/cryo/spank_cryo.so"),
                            ("python3-cryo", "usr/lib/python3/dist-packages/cryo/_cryo.abi3.so"),
                            ("cryo-dkms", "usr/lib/udev/rules.d/60-cryo.rules"),
                            ("cryo-dkms", "usr/lib/sysusers.d/cryo.conf")):
