@@ -7,6 +7,7 @@
 #include "coord/heal.hpp"
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
+#include "coord/launcher_options.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "keeper/launch.hpp"
@@ -46,6 +47,7 @@ struct Options {
     bool apponly = false;
     bool showme = false;
     bool preload = false;
+    bool fresh_options = false;
     bool as_json = false;
     std::vector<std::string>
         owners; // whose snapshots are restarted besides the caller's and root's
@@ -217,22 +219,43 @@ std::vector<std::string> kind_of_mpi(const std::vector<std::string> &words)
     return {};
 }
 
+// With which the job was started, and which mean the same to this launcher.
+std::vector<std::string> options_of_job(const Snapshot &snapshot, const Options &options,
+                                        const std::string &launcher,
+                                        const std::vector<std::string> &given)
+{
+    const bool is_same =
+        !snapshot.command.empty() &&
+        cryo::coord::whole_path(launcher) == cryo::coord::whole_path(snapshot.command.front());
+    if (options.fresh_options || !is_same) {
+        const bool needs_kind = cryo::coord::is_srun(launcher) && kind_of_mpi(given).empty();
+        return needs_kind ? kind_of_mpi(snapshot.command) : std::vector<std::string>();
+    }
+    cryo::coord::LauncherOptions of_job = cryo::coord::launcher_options(
+        cryo::coord::without_exports(snapshot.command), snapshot.directory, given);
+    if (!of_job.unknown.empty())
+        cryo::cli::say(command,
+                       fmt::format("the job was started with {} {}, which Cryo does not know: "
+                                   "neither this nor what follows is given again; if it is needed, "
+                                   "give it with --mpirun_opts",
+                                   snapshot.command.front(), of_job.unknown));
+    return std::move(of_job.words);
+}
+
 std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot &snapshot,
                                       const Options &options)
 {
     std::vector<std::string> words = {launcher_of(snapshot, options)};
-    for (const std::string &word : split_words(options.mpirun_opts))
-        words.push_back(word);
+    std::vector<std::string> given = split_words(options.mpirun_opts);
     const bool is_srun = cryo::coord::is_srun(words.front());
-    if (is_srun && options.mpirun_opts.find("--mpi") == std::string::npos) {
-        for (const std::string &word : kind_of_mpi(snapshot.command))
-            words.push_back(word);
-    }
     if (!options.hostfile.empty()) {
-        words.emplace_back(is_srun ? "--nodelist" : "--hostfile");
-        words.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
+        given.emplace_back(is_srun ? "--nodelist" : "--hostfile");
+        given.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
                                 : options.hostfile);
     }
+    for (const std::string &word : options_of_job(snapshot, options, words.front(), given))
+        words.push_back(word);
+    words.insert(words.end(), given.begin(), given.end());
     // Ranks reach the launcher by an address, because a
     // descriptor would collide with those that the image holds.
     if (cryo::coord::is_hydra(words.front()))
@@ -377,6 +400,8 @@ static int run(int argc, char **argv)
     app.add_option("--mpirun", options.mpirun,
                    "The launcher (default: the one the job was started with)");
     app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
+    app.add_flag("--fresh-options", options.fresh_options,
+                 "Do not give mpirun the options again with which the job was started");
     app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
     app.add_flag("-i,--info", options.info, "Show what the snapshots contain; start nothing");
     app.add_flag("--heal", options.heal,
