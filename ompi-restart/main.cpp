@@ -15,6 +15,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -52,6 +53,7 @@ struct Options {
     std::vector<std::string>
         owners; // whose snapshots are restarted besides the caller's and root's
     int verbose = 0;
+    int supervisor = -1; // a pipe to it
     cryo::keeper::Settings keeping;
 };
 
@@ -367,7 +369,8 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         return cryo::cli::fail(command, kept.error());
     setenv(cryo::coord::versions_variable,
            std::filesystem::absolute(store.path()).parent_path().c_str(), 0);
-    const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid());
+    const Result<cryo::coord::Variables> variables =
+        cryo::coord::start_job(getpid(), options.supervisor);
     if (!variables)
         return cryo::cli::fail(command, variables.error());
     unsetenv("LD_PRELOAD"); // what the ranks need, their images have
@@ -402,6 +405,7 @@ static int run(int argc, char **argv)
     app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
     app.add_flag("--fresh-options", options.fresh_options,
                  "Do not give mpirun the options again with which the job was started");
+    app.add_option("--supervisor", options.supervisor)->group(""); // used by cr_run --recover
     app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
     app.add_flag("-i,--info", options.info, "Show what the snapshots contain; start nothing");
     app.add_flag("--heal", options.heal,
@@ -438,6 +442,8 @@ static int run(int argc, char **argv)
             options.mpirun_opts += fmt::format(" --mca {} '{}'", name, value);
     }
 
+    if (options.supervisor >= 0)
+        fcntl(options.supervisor, F_SETFD, FD_CLOEXEC);
     const Result<SnapshotStore> store = find(options);
     if (!store)
         return cryo::cli::fail(

@@ -149,6 +149,8 @@ class SnapshotWriter
     Result<void> commit(std::vector<SnapshotImage> images);
     // Of what is committed: its sets are complete, too.
     Result<void> add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets);
+    // Takes a finished snapshot out of the list, and renames its directory to abandoned.SEQ.
+    static Result<void> abandon(const std::string &path, int seq);
     // Of the finished snapshots of this job only the last `count` remain.
     Result<void> keep(unsigned count);
 

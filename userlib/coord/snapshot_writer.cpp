@@ -286,6 +286,37 @@ Result<void> SnapshotWriter::add_sets(const std::string &redundancy, std::vector
     return done;
 }
 
+// The list comes first: a directory that is not in it is nobody's.
+Result<void> SnapshotWriter::abandon(const std::string &path, int seq)
+{
+    Result<Directory> directory = open_own(path);
+    if (!directory)
+        return directory.error();
+    Result<Fd> lock = lock_directory(*directory);
+    if (!lock)
+        return lock.error();
+    SnapshotWriter writer{SnapshotStore(std::move(*directory))};
+    writer.lock_ = std::move(*lock);
+    SnapshotStore &store = writer.store_;
+    Result<void> done = store.load();
+    if (!done)
+        return done;
+    if (store.find(seq) == nullptr)
+        return Error(ENOENT, fmt::format("{}: has no finished snapshot {}", path, seq));
+    store.snapshots_.erase(seq);
+    done = store.save();
+    const std::string base = fmt::format("abandoned.{}", seq);
+    std::string name = base;
+    for (int i = 2; done; i++) {
+        done = store.directory_.rename(std::to_string(seq), name);
+        if (done || done.error().code() != EEXIST)
+            break;
+        name = fmt::format("{}.{}", base, i);
+        done = {};
+    }
+    return done;
+}
+
 Result<void> SnapshotWriter::keep(unsigned count)
 {
     std::vector<int> old;

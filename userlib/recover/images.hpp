@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The images from which a supervised program can come back, looked at when it has ended and no
-// keeper makes any more: those that are complete, and listed in the directory's keeper.json.
+// The images from which a supervised program can come back: those that are complete, and listed in
+// the directory's keeper.json.
 //
 //     Result<Images> images = Images::take("/scratch/run");
-//     next = decision.after(end, images->names());
-//     images->abandon("context.000007");
 #pragma once
 
 #include "base/result.hpp"
 #include "keeper/state.hpp"
+#include "recover/past.hpp"
 
 #include <memory>
 #include <string>
@@ -17,7 +16,7 @@
 
 namespace cryo::recover {
 
-class Images
+class Images : public Past
 {
   public:
     // Waits some seconds for the keeper of the program that has ended. If that does not end, the
@@ -25,13 +24,12 @@ class Images
     static Result<Images> take(const std::string &directory);
     Images(Images &&) = default;
     Images &operator=(Images &&) = default;
-    ~Images();
+    ~Images() override;
 
-    const std::vector<std::string> &names() const { return names_; } // the oldest first
     // Renames it to abandoned.NAME, and `latest` is the newest of the others: what a program has
     // done after it was brought back from an older image does not fit to a newer one, as its files
     // have gone another way.
-    Result<void> abandon(const std::string &name);
+    Result<void> abandon(const std::string &name) override;
 
   private:
     Images(keeper::Series series, std::unique_ptr<keeper::State> state)
@@ -41,7 +39,6 @@ class Images
 
     keeper::Series series_;
     std::unique_ptr<keeper::State> state_; // keeps keepers out
-    std::vector<std::string> names_;
 };
 
 } // namespace cryo::recover

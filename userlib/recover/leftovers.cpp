@@ -26,11 +26,14 @@ bool executes(pid_t pid, const std::string &file)
 }
 
 // A keeper is not the program's, but in a session of its own, and ends when the program has ended.
-// So does the command by which it was about to make an image, and which may outlive it.
+// So do the command by which it was about to make an image, and which may outlive it, and the first
+// daemon of a job.
 bool is_keeper(pid_t pid)
 {
     return executes(pid, cli::library("cryo/keeper")) ||
-           executes(pid, cli::command("cr_checkpoint"));
+           executes(pid, cli::library("cryo/mpi-daemon")) ||
+           executes(pid, cli::command("cr_checkpoint")) ||
+           executes(pid, cli::command("ompi-checkpoint"));
 }
 
 } // namespace

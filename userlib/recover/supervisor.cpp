@@ -13,6 +13,7 @@
 #include "look/proc.hpp"
 #include "parent/forward.hpp"
 #include "protocol/agent.hpp"
+#include "recover/spawn.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +23,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -34,7 +34,8 @@ namespace cryo::recover {
 namespace {
 
 constexpr int not_begun = 125;
-constexpr int pause_ms = 1000; // before a failed restart is tried again
+constexpr int pause_ms = 1000;       // before a failed restart is tried again
+constexpr int longest_daemon_s = 60; // that a job's daemon may need to end
 
 std::string clock_text()
 {
@@ -54,7 +55,8 @@ std::string seconds_text(int64_t ns)
 } // namespace
 
 Supervisor::Supervisor(Task task)
-    : task_(std::move(task)), decision_(task_.policy), said_(from_here())
+    : task_(std::move(task)), subject_(make_subject(task_.keeping, task_.words)),
+      decision_(task_.policy), said_(from_here())
 {
     said_.supervisor = getpid();
     said_.supervisor_started = started(getpid());
@@ -138,8 +140,9 @@ static bool has_input_again(off_t began_at)
 Result<bool> Supervisor::begin()
 {
     Result<PipeEnds> gate = make_pipe();
-    if (!gate)
-        return gate.error();
+    Result<PipeEnds> report = make_pipe();
+    if (!gate || !report)
+        return gate ? report.error() : gate.error();
     if (input_at_ >= 0)
         lseek(STDIN_FILENO, input_at_, SEEK_SET);
     status_.reset();
@@ -153,8 +156,11 @@ Result<bool> Supervisor::begin()
         char byte = 0;
         if (read(gate->read.get(), &byte, 1) != 1)
             _exit(not_begun); // no keeper could be started, or the supervisor was killed
+        report_of_job_ = std::move(report->write);
         return true;
     }
+    if (subject_->has_daemon())
+        listen_to(std::move(report->read));
     keeper::Settings keeping = task_.keeping;
     keeping.made_directory = false; // an empty directory is still needed after a fault
     const Result<void> kept = keeper::launch(keeping, child_);
@@ -173,41 +179,28 @@ Result<bool> Supervisor::begin()
 
 Result<void> Supervisor::restart(const std::string &image)
 {
-    image_ = image;
+    image_ = subject_->path_of(image);
+    image_made_ns_ = subject_->made_ns(image);
     Result<PipeEnds> report = make_pipe();
     if (!report)
         return report.error();
-    std::vector<std::string> words = {cli::command("cr_restart"), "-q", "--supervisor",
-                                      std::to_string(report->write.get())};
-    const std::vector<std::string> keeping = keeper::words_of(task_.keeping);
-    words.insert(words.end(), keeping.begin(), keeping.end());
-    words.push_back(task_.keeping.directory + "/" + image);
-    std::vector<char *> arguments;
-    arguments.reserve(words.size() + 1);
-    for (std::string &word : words)
-        arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    // To its own number: it stays open in the new program.
-    posix_spawn_file_actions_adddup2(&actions, report->write.get(), report->write.get());
-    posix_spawnattr_t attributes;
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &before_);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     status_.reset();
     was_back_ = false;
-    const int error =
-        posix_spawn(&child_, arguments[0], &actions, &attributes, arguments.data(), environ);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) {
-        child_ = 0;
-        return Error::from_errno(words.front(), error);
-    }
-    report_ = std::move(report->read);
-    fcntl(report_.get(), F_SETFL, O_NONBLOCK);
+    const Result<pid_t> child =
+        spawn(subject_->restart_words(image, report->write.get()), report->write.get(), before_);
+    child_ = child ? *child : 0;
+    if (!child)
+        return child.error();
+    listen_to(std::move(report->read));
     return {};
+}
+
+void Supervisor::listen_to(Fd report)
+{
+    report_.begin(std::move(report));
+    has_begun_ = false;
+    is_elsewhere_.reset();
+    left_.reset();
 }
 
 // The terminal has sent its signals to the program itself, or to cr_restart, which knows whether
@@ -255,21 +248,31 @@ bool Supervisor::reap()
     return any;
 }
 
-void Supervisor::take_report()
+void Supervisor::read_report()
 {
-    // Shorter than a pipe's buffer, the line comes as a whole or not at all.
-    char line[PIPE_BUF];
-    const ssize_t n = read(report_.get(), line, sizeof(line));
-    if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    report_.reset();
-    const nlohmann::json back =
-        nlohmann::json::parse(line, line + std::max<ssize_t>(n, 0), nullptr, false);
-    if (back.is_object())
-        welcome({.pid = back.value("pid", 0),
-                 .own_pid = back.value("own_pid", 0),
-                 .saved_at_ns = back.value("saved_at_ns", int64_t(0)),
-                 .kept = back.value("kept", false)});
+    for (const nlohmann::json &said : report_.read()) {
+        if (subject_->has_daemon())
+            take_news(said);
+        else
+            welcome({.pid = said.value("pid", 0),
+                     .own_pid = said.value("own_pid", 0),
+                     .saved_at_ns = said.value("saved_at_ns", int64_t(0)),
+                     .kept = said.value("kept", false)});
+    }
+}
+
+// Of a job's first daemon.
+void Supervisor::take_news(const nlohmann::json &said)
+{
+    has_begun_ = true;
+    if (said.contains("running")) {
+        is_elsewhere_ = said.value("elsewhere", true);
+        if (!was_back_)
+            welcome(
+                {.pid = child_, .own_pid = child_, .saved_at_ns = image_made_ns_, .kept = true});
+    }
+    if (said.contains("ended"))
+        left_ = said.value("left", std::vector<std::string>());
 }
 
 void Supervisor::welcome(const Return &back)
@@ -284,11 +287,26 @@ void Supervisor::welcome(const Return &back)
     const std::string known = back.own_pid != back.pid
                                   ? fmt::format("{} ({} here)", back.own_pid, back.pid)
                                   : std::to_string(back.pid);
-    say(fmt::format("{}; process {} is back from {}/{} after {}: {} of its work is done again{}",
-                    said_.last_fault, known, task_.keeping.directory, image_,
-                    seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
+    say(fmt::format("{}; {} {} is back from {} after {}: {} of its work is done again{}",
+                    said_.last_fault, subject_->has_daemon() ? "the job of process" : "process",
+                    known, image_, seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
                     seconds_text(fault_ns_ - back.saved_at_ns),
                     back.kept ? "" : "; no more images are made"));
+}
+
+// After the end of a job's processes here: whether those of other nodes have ended, too.
+Result<void> Supervisor::await_rest()
+{
+    const int64_t until = clock_ns(CLOCK_MONOTONIC) + longest_daemon_s * int64_t(1'000'000'000);
+    while (report_.fd() >= 0 && asked_to_end() == 0 && clock_ns(CLOCK_MONOTONIC) < until)
+        await_change(pause_ms);
+    if (!has_begun_ || (left_ && left_->empty()) || (!left_ && !is_elsewhere_.value_or(true)))
+        return {};
+    const std::string nodes = left_ ? fmt::format(" on {}", fmt::join(*left_, ", ")) : "";
+    return Error(EHOSTUNREACH,
+                 fmt::format("nothing shows that its ranks{} have ended (when they have, use "
+                             "ompi-restart)",
+                             nodes));
 }
 
 void Supervisor::look_at_images()
@@ -296,15 +314,12 @@ void Supervisor::look_at_images()
     alignas(inotify_event) char events[4096];
     while (read(watch_.get(), events, sizeof(events)) > 0) {
     }
-    const keeper::Series series(task_.keeping.directory);
-    const Result<std::string> newest = series.newest();
-    struct stat status = {};
-    if (!newest || newest->empty() || series.path(*newest) == said_.checkpoint ||
-        lstat(series.path(*newest).c_str(), &status) != 0)
+    const Checkpoint newest = subject_->newest();
+    if (newest.path.empty() || newest.path == said_.checkpoint)
         return;
     passed_.clear(); // the program has not taken these as the end
-    said_.checkpoint = series.path(*newest);
-    said_.checkpoint_ns = status.st_mtim.tv_sec * int64_t(1'000'000'000) + status.st_mtim.tv_nsec;
+    said_.checkpoint = newest.path;
+    said_.checkpoint_ns = newest.made_ns;
     publish();
 }
 
@@ -314,7 +329,7 @@ bool Supervisor::await_change(int timeout_ms)
 {
     pollfd ready[] = {{signals_.get(), POLLIN, 0},
                       {watch_ ? watch_.get() : -1, POLLIN, 0},
-                      {report_ ? report_.get() : -1, POLLIN, 0}};
+                      {report_.fd(), POLLIN, 0}};
     const int got = poll(ready, std::size(ready), timeout_ms);
     if (got == 0)
         return false;
@@ -323,7 +338,7 @@ bool Supervisor::await_change(int timeout_ms)
     if (ready[1].revents != 0)
         look_at_images();
     if (ready[2].revents != 0)
-        take_report();
+        read_report();
     if (ready[0].revents != 0)
         take_signals();
     reap();
@@ -336,9 +351,9 @@ void Supervisor::await_end()
         await_change(-1);
     // What the program was sent with its end, and what cr_restart has said before its own.
     take_signals();
-    if (report_)
-        take_report();
-    report_.reset();
+    read_report();
+    if (!subject_->has_daemon())
+        report_.end();
     child_ = 0;
 }
 
@@ -346,10 +361,9 @@ void Supervisor::tell_fault(const End &end)
 {
     fault_ns_ = was_back_ ? clock_ns(CLOCK_REALTIME) : fault_ns_;
     said_.faults++;
-    said_.last_fault =
-        end.was_back
-            ? fmt::format("process {} {}", said_.own_pid, end_text(end.wait_status))
-            : fmt::format("the restart from {} failed ({})", image_, end_text(end.wait_status));
+    said_.last_fault = end.was_back ? subject_->end_text(said_.own_pid, *status_)
+                                    : fmt::format("the restart from {} failed ({})", image_,
+                                                  end_text(end.wait_status));
     say(fmt::format("{}: {}", task_.words.front(), said_.last_fault));
     note_program(0, said_.own_pid);
 }
@@ -363,11 +377,11 @@ int Supervisor::asked_to_end() const
 
 Action Supervisor::judge()
 {
-    const int status = *status_;
+    const int status = subject_->end_of(*status_);
     const bool asked =
         (WIFSIGNALED(status) && passed_.contains(WTERMSIG(status))) || asked_to_end() != 0;
     if (was_back_ || asked)
-        program_status_ = status;
+        program_status_ = *status_;
     const End end = {.wait_status = status,
                      .was_back = was_back_,
                      .was_asked = asked,
@@ -381,16 +395,20 @@ Action Supervisor::judge()
     const auto await = [&] { return reap() || (await_change(-1), asked_to_end() == 0); };
     if (Result<void> done = leftovers_.end(await); !done)
         return stop(done.error());
+    if (subject_->has_daemon()) {
+        if (Result<void> done = await_rest(); !done)
+            return stop(done.error());
+    }
     if (!was_back_)
         await_change(pause_ms);
-    Result<Images> images = Images::take(task_.keeping.directory);
-    if (!images)
-        return stop(images.error());
-    Action next = decision_.after(end, images->names());
+    Result<std::unique_ptr<Past>> past = subject_->past();
+    if (!past)
+        return stop(past.error());
+    Action next = decision_.after(end, (*past)->names());
     for (const std::string &name : next.abandoned) {
-        say(fmt::format("it has come no further than {}/{}, which is abandoned",
-                        task_.keeping.directory, name));
-        if (Result<void> done = images->abandon(name); !done)
+        say(fmt::format("it has come no further than {}, which is abandoned",
+                        subject_->path_of(name)));
+        if (Result<void> done = (*past)->abandon(name); !done)
             return stop(done.error());
     }
     take_signals();
@@ -425,7 +443,7 @@ int Supervisor::finish()
     tell_rest();
     if (task_.keeping.made_directory && said_.checkpoint.empty()) {
         // The keeper, which ends now, has files there.
-        static_cast<void>(Images::take(task_.keeping.directory));
+        static_cast<void>(subject_->past());
         rmdir(task_.keeping.directory.c_str());
     }
     return parent::mimic(program_status_);

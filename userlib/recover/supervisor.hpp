@@ -14,9 +14,10 @@
 #include "base/result.hpp"
 #include "keeper/settings.hpp"
 #include "recover/decision.hpp"
-#include "recover/images.hpp"
 #include "recover/leftovers.hpp"
 #include "recover/published.hpp"
+#include "recover/report.hpp"
+#include "recover/subject.hpp"
 
 #include <csignal>
 #include <optional>
@@ -30,7 +31,7 @@ namespace cryo::recover {
 
 struct Task {
     std::vector<std::string> words;
-    keeper::Settings keeping; // complete
+    keeper::Settings keeping; // complete; of a job, if keeping.mpi
     Policy policy;
 };
 
@@ -41,6 +42,8 @@ class Supervisor
 
     // Nothing: the caller is a child that has to become the program. Else the exit status.
     std::optional<int> run();
+    // In the child, of a job: the pipe for its first daemon (coord/supervised.hpp).
+    Fd take_report() { return std::move(report_of_job_); }
 
   private:
     struct Return { // of the program, as cr_restart tells it
@@ -60,8 +63,11 @@ class Supervisor
     void take_signal(const signalfd_siginfo &info);
     void send(const signalfd_siginfo &info) const;
     bool reap();
-    void take_report();
+    void listen_to(Fd report);
+    void read_report();
+    void take_news(const nlohmann::json &said);
     void welcome(const Return &back);
+    Result<void> await_rest();
     void look_at_images();
     int asked_to_end() const;
     Action judge();
@@ -74,22 +80,28 @@ class Supervisor
     void say(const std::string &text) const;
 
     Task task_;
+    std::unique_ptr<Subject> subject_;
     Decision decision_;
     Published said_;
     std::optional<Publisher> publisher_;
     Leftovers leftovers_;
     sigset_t before_ = {}; // what was blocked when we began
     Fd signals_;
-    Fd watch_;                  // of the directory of the images
-    Fd report_;                 // from cr_restart, until the program is back
-    off_t input_at_ = -1;       // where standard input was, if it is a file
-    pid_t child_ = 0;           // 0: none
-    std::optional<int> status_; // its end
+    Fd watch_;                                     // of the directory of the images
+    Report report_;                                // of cr_restart, or of a job's first daemon
+    Fd report_of_job_;                             // the other end, in the child
+    bool has_begun_ = false;                       // a job's daemon
+    std::optional<bool> is_elsewhere_;             // a rank of the job is on another node
+    std::optional<std::vector<std::string>> left_; // nodes, as the job's daemon told at its end
+    off_t input_at_ = -1;                          // where standard input was, if it is a file
+    pid_t child_ = 0;                              // 0: none
+    std::optional<int> status_;                    // its end
     bool was_back_ = true;
     std::set<int> passed_;               // signals for the program since its newest image
     std::vector<signalfd_siginfo> held_; // until the program is back
     int program_status_ = 0;             // of its last end
     std::string image_;                  // from which it is being brought back
+    int64_t image_made_ns_ = 0;
     int64_t fault_ns_ = 0;
 };
 

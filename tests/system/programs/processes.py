@@ -66,6 +66,12 @@ def state(pid):
     return found[0] if found else None
 
 
+def parent(pid):
+    """None: it is gone."""
+    found = _stat(pid)
+    return found and found[1]
+
+
 def waits_of(pid):
     """How often it has waited, which a program that does something does again and again; or None."""
     try:
