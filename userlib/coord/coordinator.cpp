@@ -151,8 +151,8 @@ void Coordinator::launcher_gone()
     look_at_early();
     if (const auto now = now_)
         now->launcher_gone();
-    if (supervised_
-            .is_wanted()) // whoever brings the job back must know whether its ranks have ended
+    // Whoever brings the job back must know whether its ranks have ended.
+    if (supervised_.is_wanted())
         loop_.after(std::chrono::milliseconds(longest_end).count(), [this] {
             ranks_waited_for_ = true;
             end();

@@ -198,8 +198,7 @@ Result<void> Supervisor::restart(const std::string &image)
 void Supervisor::listen_to(Fd report)
 {
     report_.begin(std::move(report));
-    has_begun_ = false;
-    is_elsewhere_.reset();
+    has_begun_ = has_run_ = false;
     left_.reset();
 }
 
@@ -266,6 +265,7 @@ void Supervisor::take_news(const nlohmann::json &said)
 {
     has_begun_ = true;
     if (said.contains("running")) {
+        has_run_ = true;
         is_elsewhere_ = said.value("elsewhere", true);
         if (!was_back_)
             welcome(
@@ -300,9 +300,11 @@ Result<void> Supervisor::await_rest()
     const int64_t until = clock_ns(CLOCK_MONOTONIC) + longest_daemon_s * int64_t(1'000'000'000);
     while (report_.fd() >= 0 && asked_to_end() == 0 && clock_ns(CLOCK_MONOTONIC) < until)
         await_change(pause_ms);
-    if (!has_begun_ || (left_ && left_->empty()) || (!left_ && !is_elsewhere_.value_or(true)))
+    const bool any_left = left_ && !left_->empty();
+    const bool all_here = is_elsewhere_.has_value() && !*is_elsewhere_;
+    if (!has_begun_ || (!any_left && (all_here || (has_run_ && left_))))
         return {};
-    const std::string nodes = left_ ? fmt::format(" on {}", fmt::join(*left_, ", ")) : "";
+    const std::string nodes = any_left ? fmt::format(" on {}", fmt::join(*left_, ", ")) : "";
     return Error(EHOSTUNREACH,
                  fmt::format("nothing shows that its ranks{} have ended (when they have, use "
                              "ompi-restart)",

@@ -87,11 +87,13 @@ class Supervisor
     Leftovers leftovers_;
     sigset_t before_ = {}; // what was blocked when we began
     Fd signals_;
-    Fd watch_;                                     // of the directory of the images
-    Report report_;                                // of cr_restart, or of a job's first daemon
-    Fd report_of_job_;                             // the other end, in the child
-    bool has_begun_ = false;                       // a job's daemon
-    std::optional<bool> is_elsewhere_;             // a rank of the job is on another node
+    Fd watch_;               // of the directory of the images
+    Report report_;          // of cr_restart, or of a job's first daemon
+    Fd report_of_job_;       // the other end, in the child
+    bool has_begun_ = false; // a job's daemon
+    bool has_run_ = false;   // all ranks of the job were there
+    std::optional<bool>
+        is_elsewhere_; // a rank of the job was on another node, when all were there last
     std::optional<std::vector<std::string>> left_; // nodes, as the job's daemon told at its end
     off_t input_at_ = -1;                          // where standard input was, if it is a file
     pid_t child_ = 0;                              // 0: none
