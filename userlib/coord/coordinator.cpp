@@ -151,7 +151,7 @@ void Coordinator::launcher_gone()
     look_at_early();
     if (const auto now = now_)
         now->launcher_gone();
-    // Whoever brings the job back must know whether its ranks have ended.
+    // The supervisor must know whether all ranks have ended.
     if (supervised_.is_wanted())
         loop_.after(std::chrono::milliseconds(longest_end).count(), [this] {
             ranks_waited_for_ = true;

@@ -2,9 +2,9 @@
 #include "coord/launcher_options.hpp"
 
 #include "coord/launch.hpp"
+#include "sys/own_variable.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -240,7 +240,7 @@ bool contradict(const Given &one, const Given &other)
 
 bool is_set(const std::string &variable)
 {
-    return getenv(variable.c_str()) != nullptr;
+    return sys::own_variable(variable.c_str()) != nullptr;
 }
 
 // What is preloaded belongs to the ranks, and their images have it.

@@ -4,7 +4,7 @@
 // gives them to the fresh launcher, too.
 //
 //     const LauncherOptions of_job = launcher_options({"mpirun", "-n", "4", "--oversubscribe",
-//                                                      "./app"}, "/home/ann", {});
+//                                                      "./app"}, "/srv/ann", {});
 //     // of_job.words: {"--oversubscribe"}
 #pragma once
 

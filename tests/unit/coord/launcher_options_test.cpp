@@ -16,7 +16,7 @@ namespace {
 
 Words again(const Words &command, const Words &instead = {})
 {
-    const LauncherOptions found = launcher_options(command, "/home/ann", instead);
+    const LauncherOptions found = launcher_options(command, "/srv/ann", instead);
     EXPECT_EQ(found.unknown, "");
     return found.words;
 }
@@ -44,8 +44,8 @@ TEST(LauncherOptions, NumbersAndDirectoriesOfRanksAreNot)
 TEST(LauncherOptions, NamesOfFilesAreThoseOfTheJobsDirectory)
 {
     EXPECT_EQ(again({"mpirun", "--hostfile", "nodes", "-rf", "/etc/ranks", "./app"}),
-              Words({"--hostfile", "/home/ann/nodes", "-rf", "/etc/ranks"}));
-    EXPECT_EQ(again({"mpirun", "--hostfile=../nodes", "./app"}), Words({"--hostfile=/home/nodes"}));
+              Words({"--hostfile", "/srv/ann/nodes", "-rf", "/etc/ranks"}));
+    EXPECT_EQ(again({"mpirun", "--hostfile=../nodes", "./app"}), Words({"--hostfile=/srv/nodes"}));
 }
 
 TEST(LauncherOptions, WhatIsGivenNowReplacesTheJobs)
