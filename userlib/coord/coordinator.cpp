@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -19,6 +20,8 @@ using nlohmann::json;
 
 // How long ranks may take to end when their launcher has, before they count as left.
 constexpr std::chrono::seconds longest_end{20};
+// In which ranks end that the launcher has ended before itself, as it comes about.
+constexpr std::chrono::milliseconds usual_end{300};
 
 Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor)
     : loop_(loop), job_(job),
@@ -152,12 +155,20 @@ void Coordinator::launcher_gone()
     if (const auto now = now_)
         now->launcher_gone();
     // The supervisor must know whether all ranks have ended.
-    if (supervised_.is_wanted())
+    if (supervised_.is_wanted()) {
+        loop_.after(usual_end.count(), [this] { tell_of_launcher(); });
         loop_.after(std::chrono::milliseconds(longest_end).count(), [this] {
             ranks_waited_for_ = true;
             end();
         });
+    }
     end();
+}
+
+void Coordinator::tell_of_launcher()
+{
+    if (!std::exchange(launcher_told_, true))
+        supervised_.launcher_ended(!ranks_.all().empty());
 }
 
 // When the launcher has ended, and no checkpoint is under way.
@@ -165,6 +176,7 @@ void Coordinator::end()
 {
     if (now_ || (supervised_.is_wanted() && !ranks_.all().empty() && !ranks_waited_for_))
         return;
+    tell_of_launcher();
     std::set<std::string> there;
     for (const auto &[rank, place] : ranks_.all())
         there.insert(members_.name(place.member));

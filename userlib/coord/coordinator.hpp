@@ -37,6 +37,7 @@ class Coordinator
     void hear(uint32_t member, const Message &message);
     void rank_left(uint32_t member, uint32_t rank);
     void launcher_gone();
+    void tell_of_launcher();
     void end();
 
     void command(const std::shared_ptr<Channel> &channel, const Message &message);
@@ -62,8 +63,9 @@ class Coordinator
     Supervised supervised_;
     std::shared_ptr<Checkpoint> now_; // null: none is under way
     uint64_t checkpoints_ = 0;
-    bool again_ = false;  // the program wants one after this
-    bool ending_ = false; // the launcher has ended
+    bool again_ = false;         // the program wants one after this
+    bool ending_ = false;        // the launcher has ended
+    bool launcher_told_ = false; // the supervisor
     bool ranks_waited_for_ = false;
 };
 

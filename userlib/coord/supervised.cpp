@@ -28,6 +28,11 @@ void Supervised::running(bool elsewhere)
     say(json({{"running", true}, {"elsewhere", elsewhere}}).dump() + "\n");
 }
 
+void Supervised::launcher_ended(bool outlived)
+{
+    say(json({{"launcher_ended", true}, {"outlived", outlived}}).dump() + "\n");
+}
+
 void Supervised::ended(std::set<std::string> there)
 {
     there.merge(lost_);

@@ -6,7 +6,9 @@
 //     {"begun": true}
 //     {"running": true, "elsewhere": false}
 //                                       all ranks are there, and none on another node; once
-//     {"ended": true, "left": ["n2"]}   the launcher has ended; the nodes whose ranks may go on
+//     {"launcher_ended": true, "outlived": false}
+//                                       and whether ranks were there still
+//     {"ended": true, "left": ["n2"]}   at last: the nodes whose ranks may go on
 //
 //     Supervised supervised(std::move(pipe));
 //     supervised.running(false);  supervised.lost("n2");  supervised.ended({});
@@ -27,6 +29,7 @@ class Supervised
     bool is_wanted() const { return bool(to_); }
     bool has_run() const { return has_run_; }
     void running(bool elsewhere);
+    void launcher_ended(bool outlived);
     // The daemon of this node has gone, and what became of its ranks is not known.
     void lost(const std::string &node) { lost_.insert(node); }
     // `there`: nodes of ranks that have not ended.

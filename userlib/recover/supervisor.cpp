@@ -198,8 +198,7 @@ Result<void> Supervisor::restart(const std::string &image)
 void Supervisor::listen_to(Fd report)
 {
     report_.begin(std::move(report));
-    has_begun_ = has_run_ = false;
-    left_.reset();
+    news_.begin_run();
 }
 
 // The terminal has sent its signals to the program itself, or to cr_restart, which knows whether
@@ -250,29 +249,15 @@ bool Supervisor::reap()
 void Supervisor::read_report()
 {
     for (const nlohmann::json &said : report_.read()) {
-        if (subject_->has_daemon())
-            take_news(said);
-        else
+        if (!subject_->has_daemon())
             welcome({.pid = said.value("pid", 0),
                      .own_pid = said.value("own_pid", 0),
                      .saved_at_ns = said.value("saved_at_ns", int64_t(0)),
                      .kept = said.value("kept", false)});
-    }
-}
-
-// Of a job's first daemon.
-void Supervisor::take_news(const nlohmann::json &said)
-{
-    has_begun_ = true;
-    if (said.contains("running")) {
-        has_run_ = true;
-        is_elsewhere_ = said.value("elsewhere", true);
-        if (!was_back_)
+        else if (news_.take(said) && !was_back_)
             welcome(
                 {.pid = child_, .own_pid = child_, .saved_at_ns = image_made_ns_, .kept = true});
     }
-    if (said.contains("ended"))
-        left_ = said.value("left", std::vector<std::string>());
 }
 
 void Supervisor::welcome(const Return &back)
@@ -294,21 +279,32 @@ void Supervisor::welcome(const Return &back)
                     back.kept ? "" : "; no more images are made"));
 }
 
+// Until a job's daemon has ended, or said what `is_enough`.
+template <class Enough>
+void Supervisor::await_daemon(const Enough &is_enough)
+{
+    const int64_t until = clock_ns(CLOCK_MONOTONIC) + longest_daemon_s * int64_t(1'000'000'000);
+    while (report_.fd() >= 0 && !is_enough() && asked_to_end() == 0 &&
+           clock_ns(CLOCK_MONOTONIC) < until)
+        await_change(pause_ms);
+}
+
+// Whether a launcher has failed that did not end its ranks. Its exit status need not tell.
+bool Supervisor::has_left_others()
+{
+    if (!subject_->has_daemon() || *status_ == 0)
+        return false;
+    await_daemon([this] { return news_.knows_launchers_end(); });
+    return news_.launcher_left_ranks();
+}
+
 // After the end of a job's processes here: whether those of other nodes have ended, too.
 Result<void> Supervisor::await_rest()
 {
-    const int64_t until = clock_ns(CLOCK_MONOTONIC) + longest_daemon_s * int64_t(1'000'000'000);
-    while (report_.fd() >= 0 && asked_to_end() == 0 && clock_ns(CLOCK_MONOTONIC) < until)
-        await_change(pause_ms);
-    const bool any_left = left_ && !left_->empty();
-    const bool all_here = is_elsewhere_.has_value() && !*is_elsewhere_;
-    if (!has_begun_ || (!any_left && (all_here || (has_run_ && left_))))
+    if (!subject_->has_daemon())
         return {};
-    const std::string nodes = any_left ? fmt::format(" on {}", fmt::join(*left_, ", ")) : "";
-    return Error(EHOSTUNREACH,
-                 fmt::format("nothing shows that its ranks{} have ended (when they have, use "
-                             "ompi-restart)",
-                             nodes));
+    await_daemon([] { return false; });
+    return news_.check_end();
 }
 
 void Supervisor::look_at_images()
@@ -386,6 +382,7 @@ Action Supervisor::judge()
         program_status_ = *status_;
     const End end = {.wait_status = status,
                      .was_back = was_back_,
+                     .left_others = has_left_others(),
                      .was_asked = asked,
                      .can_begin_again = has_input_again(input_at_)};
     if (!decision_.is_fault(end))
@@ -397,10 +394,8 @@ Action Supervisor::judge()
     const auto await = [&] { return reap() || (await_change(-1), asked_to_end() == 0); };
     if (Result<void> done = leftovers_.end(await); !done)
         return stop(done.error());
-    if (subject_->has_daemon()) {
-        if (Result<void> done = await_rest(); !done)
-            return stop(done.error());
-    }
+    if (Result<void> done = await_rest(); !done)
+        return stop(done.error());
     if (!was_back_)
         await_change(pause_ms);
     Result<std::unique_ptr<Past>> past = subject_->past();

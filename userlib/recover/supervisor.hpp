@@ -14,6 +14,7 @@
 #include "base/result.hpp"
 #include "keeper/settings.hpp"
 #include "recover/decision.hpp"
+#include "recover/job_news.hpp"
 #include "recover/leftovers.hpp"
 #include "recover/published.hpp"
 #include "recover/report.hpp"
@@ -65,8 +66,10 @@ class Supervisor
     bool reap();
     void listen_to(Fd report);
     void read_report();
-    void take_news(const nlohmann::json &said);
     void welcome(const Return &back);
+    template <class Enough>
+    void await_daemon(const Enough &is_enough);
+    bool has_left_others();
     Result<void> await_rest();
     void look_at_images();
     int asked_to_end() const;
@@ -87,17 +90,13 @@ class Supervisor
     Leftovers leftovers_;
     sigset_t before_ = {}; // what was blocked when we began
     Fd signals_;
-    Fd watch_;               // of the directory of the images
-    Report report_;          // of cr_restart, or of a job's first daemon
-    Fd report_of_job_;       // the other end, in the child
-    bool has_begun_ = false; // a job's daemon
-    bool has_run_ = false;   // all ranks of the job were there
-    std::optional<bool>
-        is_elsewhere_; // a rank of the job was on another node, when all were there last
-    std::optional<std::vector<std::string>> left_; // nodes, as the job's daemon told at its end
-    off_t input_at_ = -1;                          // where standard input was, if it is a file
-    pid_t child_ = 0;                              // 0: none
-    std::optional<int> status_;                    // its end
+    Fd watch_;         // of the directory of the images
+    Report report_;    // of cr_restart, or of a job's first daemon
+    Fd report_of_job_; // the other end, in the child
+    JobNews news_;
+    off_t input_at_ = -1;       // where standard input was, if it is a file
+    pid_t child_ = 0;           // 0: none
+    std::optional<int> status_; // its end
     bool was_back_ = true;
     std::set<int> passed_;               // signals for the program since its newest image
     std::vector<signalfd_siginfo> held_; // until the program is back

@@ -160,7 +160,7 @@ class Supervised(Supervising):
     def test_refused(self):
         for words, why in ((["--mpi", "sh", "-c", "true"], "only if cr_run starts its launcher"),
                            (["srun", "true"], "jobs under srun")):
-            done = self.tool("cr_run", "--recover", *words, code=2)
+            done = self.tool("cr_run", "--recover", *words, code=255)
             self.assertIn(why, done.stderr)
 
 
@@ -179,6 +179,11 @@ class OpenMpi(Supervising):
         os.kill(self.ranks()[-1], signal.SIGKILL)
         self.await_recovery(job, 1)
         self.end_well(job, ranks)
+
+    def test_status_of_its_own(self):
+        done = self.tool("cr_run", "--recover", "--into", self.kept, self.launcher, "-n", "1", "sh",
+                         "-c", "exit 3", code=3, **self.more)
+        self.assertNotIn("cr_run:", done.stderr)
 
 
 if __name__ == "__main__":
