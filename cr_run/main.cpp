@@ -67,9 +67,10 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 }
 
 // Stays as the supervisor of the program. Nothing in the child that is to become it; else the exit
-// code.
+// code. `report`: of a job, for its first daemon.
 std::optional<int> supervise(const std::vector<std::string> &words,
-                             cryo::keeper::Settings &settings, const std::string &file)
+                             cryo::keeper::Settings &settings, const std::string &file,
+                             cryo::Fd &report)
 {
     cryo::Result<cryo::recover::Policy> policy = cryo::recover::Policy();
     if (file != default_policy)
@@ -82,20 +83,27 @@ std::optional<int> supervise(const std::vector<std::string> &words,
         cryo::cli::say("cr_run", notice);
     if (!good)
         return cryo::cli::fail("cr_run", good.error());
-    return cryo::recover::Supervisor({words, settings, std::move(*policy)}).run();
+    cryo::recover::Supervisor supervisor({words, settings, std::move(*policy)});
+    std::optional<int> code = supervisor.run();
+    report = supervisor.take_report();
+    return code;
 }
 
 // Why the program cannot be brought back by itself; "": it can.
-std::string why_not_recovered(bool omit, bool is_job, bool is_rank)
+std::string why_not_recovered(bool omit, bool is_job, bool is_rank, const std::string &program)
 {
     if (omit)
         return "--recover and --omit exclude each other";
-    if (is_job)
-        return "--recover: MPI jobs do not come back by themselves; save this one with --interval, "
-               "and bring it back with ompi-restart";
+    if (is_job && !cryo::coord::is_launcher(program))
+        return "--recover: an MPI job comes back by itself only if cr_run starts its launcher: "
+               "`cr_run --recover mpirun ...`";
+    if (is_job && cryo::coord::is_srun(program))
+        return "--recover: jobs under srun do not come back by themselves, as the end of a step "
+               "ends all of it; start the job as `cr_run --recover mpirun ...`, or save it with "
+               "--interval, and bring it back with ompi-restart";
     if (is_rank)
         return "--recover: ranks of MPI jobs do not come back by themselves; start the job as "
-               "`cr_run --interval TIME mpirun ...`, and bring it back with ompi-restart";
+               "`cr_run --recover mpirun ...`";
     return {};
 }
 
@@ -205,7 +213,8 @@ static int run(int argc, char **argv)
     const bool is_rank = !is_job && !no_mpi && stand_in != nullptr &&
                          cryo::coord::is_rank(cryo::coord::own_variables());
     if (!recover.empty()) {
-        if (const std::string why = why_not_recovered(omit, is_job, is_rank); !why.empty()) {
+        if (const std::string why = why_not_recovered(omit, is_job, is_rank, words.front());
+            !why.empty()) {
             cryo::cli::say("cr_run", why);
             return cryo::cli::usage_exit;
         }
@@ -215,8 +224,10 @@ static int run(int argc, char **argv)
         follow_parameters(words, keeping);
     if (is_rank)
         whole = cryo::sys::own_variable(cryo::coord::job_variable) == nullptr ? join_job() : 0;
+    cryo::Fd report;
     if (!recover.empty()) {
-        if (const std::optional<int> code = supervise(words, keeping, recover))
+        keeping.mpi = is_job;
+        if (const std::optional<int> code = supervise(words, keeping, recover, report))
             return *code;
     } else if (keeping.wanted() && whole != 0) {
         keeping.mpi = is_job || is_rank;
@@ -245,7 +256,8 @@ static int run(int argc, char **argv)
     if (cpu == "baseline")
         choose_baseline_cpu();
     if (is_job) {
-        if (cryo::Result<void> made = cryo::coord::make_job(words); !made)
+        if (cryo::Result<void> made = cryo::coord::make_job(words, report ? report.get() : -1);
+            !made)
             return cryo::cli::fail("cr_run", made.error());
     }
     // Said now, not at the checkpoint; and once by the ranks of a node.

@@ -7,6 +7,7 @@
 #include "coord/heal.hpp"
 #include "coord/job.hpp"
 #include "coord/launch.hpp"
+#include "coord/launcher_options.hpp"
 #include "coord/node_copies.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
@@ -15,6 +16,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -47,10 +49,12 @@ struct Options {
     bool apponly = false;
     bool showme = false;
     bool preload = false;
+    bool fresh_options = false;
     bool as_json = false;
     std::vector<std::string>
         owners; // whose snapshots are restarted besides the caller's and root's
     int verbose = 0;
+    int supervisor = -1; // a pipe to it
     cryo::keeper::Settings keeping;
 };
 
@@ -218,22 +222,43 @@ std::vector<std::string> kind_of_mpi(const std::vector<std::string> &words)
     return {};
 }
 
+// With which the job was started, and which mean the same to this launcher.
+std::vector<std::string> options_of_job(const Snapshot &snapshot, const Options &options,
+                                        const std::string &launcher,
+                                        const std::vector<std::string> &given)
+{
+    const bool is_same =
+        !snapshot.command.empty() &&
+        cryo::coord::whole_path(launcher) == cryo::coord::whole_path(snapshot.command.front());
+    if (options.fresh_options || !is_same) {
+        const bool needs_kind = cryo::coord::is_srun(launcher) && kind_of_mpi(given).empty();
+        return needs_kind ? kind_of_mpi(snapshot.command) : std::vector<std::string>();
+    }
+    cryo::coord::LauncherOptions of_job = cryo::coord::launcher_options(
+        cryo::coord::without_exports(snapshot.command), snapshot.directory, given);
+    if (!of_job.unknown.empty())
+        cryo::cli::say(command,
+                       fmt::format("the job was started with {} {}, which Cryo does not know: "
+                                   "neither this nor what follows is given again; if it is needed, "
+                                   "give it with --mpirun_opts",
+                                   snapshot.command.front(), of_job.unknown));
+    return std::move(of_job.words);
+}
+
 std::vector<std::string> mpirun_words(const SnapshotStore &store, const Snapshot &snapshot,
                                       const Options &options)
 {
     std::vector<std::string> words = {launcher_of(snapshot, options)};
-    for (const std::string &word : split_words(options.mpirun_opts))
-        words.push_back(word);
+    std::vector<std::string> given = split_words(options.mpirun_opts);
     const bool is_srun = cryo::coord::is_srun(words.front());
-    if (is_srun && options.mpirun_opts.find("--mpi") == std::string::npos) {
-        for (const std::string &word : kind_of_mpi(snapshot.command))
-            words.push_back(word);
-    }
     if (!options.hostfile.empty()) {
-        words.emplace_back(is_srun ? "--nodelist" : "--hostfile");
-        words.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
+        given.emplace_back(is_srun ? "--nodelist" : "--hostfile");
+        given.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
                                 : options.hostfile);
     }
+    for (const std::string &word : options_of_job(snapshot, options, words.front(), given))
+        words.push_back(word);
+    words.insert(words.end(), given.begin(), given.end());
     // Ranks reach the launcher by an address, because a
     // descriptor would collide with those that the image holds.
     if (cryo::coord::is_hydra(words.front()))
@@ -275,7 +300,13 @@ Result<void> keep(const SnapshotStore &store, Options &options)
     if (!good)
         return good;
     const Result<pid_t> keeper = cryo::keeper::launch(settings, getpid());
-    return keeper ? Result<void>() : keeper.error();
+    if (!keeper)
+        return keeper.error();
+    if (options.supervisor >= 0) {
+        const std::string line = json({{"keeper", *keeper}}).dump() + "\n";
+        static_cast<void>(write(options.supervisor, line.data(), line.size()) > 0);
+    }
+    return {};
 }
 
 // What the snapshot's directory lacks is made again, if its nodes have what it takes.
@@ -348,7 +379,8 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         return cryo::cli::fail(command, kept.error());
     setenv(cryo::coord::versions_variable,
            std::filesystem::absolute(store.path()).parent_path().c_str(), 0);
-    const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid());
+    const Result<cryo::coord::Variables> variables =
+        cryo::coord::start_job(getpid(), options.supervisor);
     if (!variables)
         return cryo::cli::fail(command, variables.error());
     unsetenv("LD_PRELOAD"); // what the ranks need, their images have
@@ -381,6 +413,9 @@ static int run(int argc, char **argv)
     app.add_option("--mpirun", options.mpirun,
                    "The launcher (default: the one the job was started with)");
     app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
+    app.add_flag("--fresh-options", options.fresh_options,
+                 "Do not give mpirun the options again with which the job was started");
+    app.add_option("--supervisor", options.supervisor)->group(""); // used by cr_run --recover
     app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
     app.add_flag("-i,--info", options.info, "Show what the snapshots contain; start nothing");
     app.add_flag("--heal", options.heal,
@@ -417,6 +452,8 @@ static int run(int argc, char **argv)
             options.mpirun_opts += fmt::format(" --mca {} '{}'", name, value);
     }
 
+    if (options.supervisor >= 0)
+        fcntl(options.supervisor, F_SETFD, FD_CLOEXEC);
     const Result<SnapshotStore> store = find(options);
     if (!store)
         return cryo::cli::fail(

@@ -6,21 +6,29 @@
 #include "coord/spread.hpp"
 #include "sys/own_variable.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::coord {
 
 using nlohmann::json;
 
-Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node)
+// How long ranks may take to end when their launcher has, before they count as left.
+constexpr std::chrono::seconds longest_end{20};
+// In which ranks end that the launcher has ended before itself, as it comes about.
+constexpr std::chrono::milliseconds usual_end{300};
+
+Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor)
     : loop_(loop), job_(job),
       local_(loop, job, node, [this](const Message &message) { hear(0, message); }),
       members_(local_), ranks_(job.id, local_, members_),
-      others_(loop, job.launcher, local_, ranks_), commands_(loop), early_(loop, ranks_)
+      others_(loop, job.launcher, local_, ranks_), commands_(loop), early_(loop, ranks_),
+      supervised_(std::move(supervisor))
 {}
 
 Result<void> Coordinator::begin()
@@ -88,6 +96,7 @@ void Coordinator::member_gone(uint32_t number)
         lost = fmt::format("the daemon of node {} has ended: its ranks ({}) cannot be reached",
                            *name, list_of(ranks));
         ranks_.lose(lost);
+        supervised_.lost(*name);
     }
     if (const auto now = now_)
         now->member_gone(number, *name, lost);
@@ -119,6 +128,9 @@ void Coordinator::hear(uint32_t member, const Message &message)
             now->hear(member, message);
         break;
     }
+    if (!supervised_.has_run() && ranks_.are_there() && ranks_.complete())
+        supervised_.running(std::ranges::any_of(
+            ranks_.all(), [](const auto &one) { return one.second.member != 0; }));
     look_at_early();
 }
 
@@ -130,6 +142,8 @@ void Coordinator::rank_left(uint32_t member, uint32_t rank)
         others_.look_for_them(); // for the next mpirun of a script
     if (const auto now = now_)
         now->rank_left(rank);
+    if (ending_)
+        end();
 }
 
 void Coordinator::launcher_gone()
@@ -140,8 +154,34 @@ void Coordinator::launcher_gone()
     look_at_early();
     if (const auto now = now_)
         now->launcher_gone();
-    if (!now_)
-        loop_.stop();
+    // The supervisor must know whether all ranks have ended.
+    if (supervised_.is_wanted()) {
+        loop_.after(usual_end.count(), [this] { tell_of_launcher(); });
+        loop_.after(std::chrono::milliseconds(longest_end).count(), [this] {
+            ranks_waited_for_ = true;
+            end();
+        });
+    }
+    end();
+}
+
+void Coordinator::tell_of_launcher()
+{
+    if (!std::exchange(launcher_told_, true))
+        supervised_.launcher_ended(!ranks_.all().empty());
+}
+
+// When the launcher has ended, and no checkpoint is under way.
+void Coordinator::end()
+{
+    if (now_ || (supervised_.is_wanted() && !ranks_.all().empty() && !ranks_waited_for_))
+        return;
+    tell_of_launcher();
+    std::set<std::string> there;
+    for (const auto &[rank, place] : ranks_.all())
+        there.insert(members_.name(place.member));
+    supervised_.ended(std::move(there));
+    loop_.stop();
 }
 
 // ------------------------------------------------------------------------------------ commands
@@ -299,7 +339,7 @@ void Coordinator::checkpoint_over()
 {
     now_.reset();
     if (ending_)
-        loop_.stop();
+        end();
     else if (again_)
         loop_.after(0, [this] { look_at_early(); });
 }

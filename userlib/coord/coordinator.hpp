@@ -16,6 +16,7 @@
 #include "coord/daemon.hpp"
 #include "coord/early_requests.hpp"
 #include "coord/other_nodes.hpp"
+#include "coord/supervised.hpp"
 
 #include <memory>
 
@@ -24,7 +25,8 @@ namespace cryo::coord {
 class Coordinator
 {
   public:
-    Coordinator(Loop &loop, const Job &job, const std::string &node);
+    // `supervisor`: a pipe to it; none: nobody supervises the job.
+    Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor);
     Result<void> begin();
     Daemon &local() { return local_; }
 
@@ -35,6 +37,8 @@ class Coordinator
     void hear(uint32_t member, const Message &message);
     void rank_left(uint32_t member, uint32_t rank);
     void launcher_gone();
+    void tell_of_launcher();
+    void end();
 
     void command(const std::shared_ptr<Channel> &channel, const Message &message);
     Message status() const;
@@ -56,10 +60,13 @@ class Coordinator
     Commands commands_;
     Watchers watchers_; // of the checkpoint
     EarlyRequests early_;
+    Supervised supervised_;
     std::shared_ptr<Checkpoint> now_; // null: none is under way
     uint64_t checkpoints_ = 0;
-    bool again_ = false; // the program wants one after this
-    bool ending_ = false;
+    bool again_ = false;         // the program wants one after this
+    bool ending_ = false;        // the launcher has ended
+    bool launcher_told_ = false; // the supervisor
+    bool ranks_waited_for_ = false;
 };
 
 } // namespace cryo::coord

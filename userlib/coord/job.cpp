@@ -167,8 +167,26 @@ Result<Variables> variables_of(pid_t pid)
     return variables_of(*all);
 }
 
+// The program below a cr_run that stays in front of it (--recover); 0: this is none.
+static pid_t below_supervisor(pid_t pid)
+{
+    std::error_code ignored;
+    if (std::filesystem::read_symlink(fmt::format("/proc/{}/exe", pid), ignored).filename() !=
+        "cr_run")
+        return 0;
+    std::ifstream children(fmt::format("/proc/{}/task/{}/children", pid, pid));
+    for (pid_t child; children >> child;) {
+        const Result<Variables> found = variables_of(child);
+        if (found && found->contains(job_variable))
+            return child;
+    }
+    return 0;
+}
+
 Result<Job> job_of(pid_t pid)
 {
+    if (const pid_t launcher = below_supervisor(pid); launcher != 0)
+        return job_of(launcher);
     // Checked before its environment is read: in between it may become mpirun.
     const bool becomes = becomes_launcher(pid) || environment_of(pid) == Environment::none;
     Result<Variables> found = variables_of(pid);
@@ -326,7 +344,7 @@ void sweep_directories(const std::string &path)
     }
 }
 
-Result<Variables> start_job(pid_t launcher)
+Result<Variables> start_job(pid_t launcher, int supervisor)
 {
     const std::string daemon = cli::library("cryo/mpi-daemon");
     int ends[2];
@@ -334,7 +352,9 @@ Result<Variables> start_job(pid_t launcher)
         return Error::from_errno("pipe", errno);
     const Fd answer(ends[0]);
     Fd write(ends[1]);
-    const std::vector<std::string> words = {daemon, "--root", std::to_string(launcher)};
+    std::vector<std::string> words = {daemon, "--root", std::to_string(launcher)};
+    if (supervisor >= 0)
+        words.insert(words.end(), {"--supervisor", std::to_string(supervisor)});
     std::vector<char *> arguments;
     for (const std::string &word : words)
         arguments.push_back(const_cast<char *>(word.c_str())); // NOLINT: posix_spawn's type
@@ -350,6 +370,8 @@ Result<Variables> start_job(pid_t launcher)
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, write.get(), STDOUT_FILENO);
+    if (supervisor >= 0) // to its own number: it stays open in the daemon
+        posix_spawn_file_actions_adddup2(&actions, supervisor, supervisor);
     pid_t child = 0;
     const int error = posix_spawn(&child, daemon.c_str(), &actions, nullptr, arguments.data(),
                                   environment.data());

@@ -57,8 +57,9 @@ Result<Held> hold_directories(const std::string &runtime, const std::string &job
 void sweep_directories(const std::string &path);
 
 // Starts the first daemon of a job whose launcher is, or is going to be, the process `launcher`.
-// What it returns belongs into the launcher's environment.
-Result<Variables> start_job(pid_t launcher);
+// What it returns belongs into the launcher's environment. `supervisor`: a pipe on which the daemon
+// tells how the job stands (coord/supervised.hpp); -1: nobody asks.
+Result<Variables> start_job(pid_t launcher, int supervisor = -1);
 
 // To the job's first daemon, on its node.
 Result<Fd> connect_root(const Job &job);

@@ -138,9 +138,9 @@ void set_variables(const Variables &variables, const std::string &launcher)
         unsetenv("CRYO_LISTEN");
 }
 
-Result<void> make_job(std::vector<std::string> &words)
+Result<void> make_job(std::vector<std::string> &words, int supervisor)
 {
-    const Result<Variables> variables = start_job(getpid());
+    const Result<Variables> variables = start_job(getpid(), supervisor);
     if (!variables)
         return variables.error();
     const size_t at = launcher_among(words);

@@ -89,7 +89,7 @@ void to_background(const Fd &null)
         cryo::print(stderr, "mpi-daemon: /: {}\n", strerror(errno));
 }
 
-Result<void> root(pid_t launcher)
+Result<void> root(pid_t launcher, Fd supervisor)
 {
     const Result<Fd> null = open_null();
     if (!null)
@@ -114,7 +114,7 @@ Result<void> root(pid_t launcher)
     cryo::coord::sweep_directories(*runtime);
 
     Loop loop;
-    Coordinator coordinator(loop, job, name);
+    Coordinator coordinator(loop, job, name, std::move(supervisor));
     std::error_code ignored;
     if (Result<void> begun = coordinator.begin(); !begun) {
         std::filesystem::remove_all(job.directory, ignored);
@@ -292,12 +292,22 @@ int main(int argc, char **argv)
         ->transform(cryo::cli::above_zero());
     mode->add_flag("--node", as_node, "Be the one of this node, of the job that CRYO_JOB names");
     mode->require_option(1);
+    int to_supervisor = -1;
+    app.add_option("--supervisor", to_supervisor, "Tell this pipe how the job stands");
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
     umask(077);
     raise_descriptors();
-    // Inherited ones: a launcher may wait for the end of a pipe that a rank has from it.
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    const Result<void> done = as_node ? node() : root(launcher);
+    // Inherited ones are closed: a launcher may wait for the end of a pipe that a rank has from it.
+    Fd supervisor;
+    if (to_supervisor > STDERR_FILENO) {
+        constexpr int kept = STDERR_FILENO + 1;
+        if (to_supervisor != kept)
+            dup2(to_supervisor, kept);
+        fcntl(kept, F_SETFD, FD_CLOEXEC);
+        supervisor = Fd(kept);
+    }
+    close_range(STDERR_FILENO + (supervisor ? 2 : 1), ~0U, 0);
+    const Result<void> done = as_node ? node() : root(launcher, std::move(supervisor));
     return done ? 0 : cryo::cli::fail("mpi-daemon", done.error());
 }

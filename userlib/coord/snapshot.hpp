@@ -115,13 +115,13 @@ class SnapshotStore
     // The error names an image that is missing, or whose file is not trusted.
     Result<void> check(const Snapshot &snapshot, const Trust &trust) const;
     std::string image_path(const Snapshot &snapshot, const SnapshotImage &image) const;
+    // The highest number that is, or was, in use by anything; −1: none.
+    Result<int> last_number() const;
 
   private:
     friend class SnapshotWriter;
     explicit SnapshotStore(Directory directory) : directory_(std::move(directory)) {}
     Result<void> load();
-    // The highest number that is in use by anything; −1: none.
-    Result<int> last_number() const;
     void remove_unfinished();
     Result<void> save() const;
 
@@ -151,6 +151,8 @@ class SnapshotWriter
     Result<void> commit(std::vector<SnapshotImage> images);
     // Of what is committed: its sets are complete, too.
     Result<void> add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets);
+    // Takes a finished snapshot out of the list, and renames its directory to abandoned.SEQ.
+    static Result<void> abandon(const std::string &path, int seq);
     // Of the finished snapshots of this job only the last `count` remain.
     Result<void> keep(unsigned count);
 

@@ -21,8 +21,9 @@ namespace cryo::coord {
 namespace {
 
 constexpr const char *lock_name = ".global_snapshot.lock";
-constexpr int most_others = 16;       // names that another user has taken
-constexpr int most_seq = 999'999'999; // the next one still fits
+constexpr int most_others = 16;                             // names that another user has taken
+constexpr std::string_view abandoned_prefix = "abandoned."; // its number is not used again
+constexpr int most_seq = 999'999'999;                       // the next one still fits
 
 std::string now_text()
 {
@@ -88,7 +89,9 @@ Result<int> SnapshotStore::last_number() const
     if (!names)
         return names.error();
     for (const std::string &name : *names) {
-        const int seq = std::max(seq_of(name), unfinished_seq_of(name));
+        const int abandoned =
+            name.starts_with(abandoned_prefix) ? seq_of(name.substr(abandoned_prefix.size())) : -1;
+        const int seq = std::max({seq_of(name), unfinished_seq_of(name), abandoned});
         if (seq <= most_seq)
             last = std::max(last, seq);
     }
@@ -284,6 +287,30 @@ Result<void> SnapshotWriter::add_sets(const std::string &redundancy, std::vector
     at->second.sets.clear();
     static_cast<void>(store_.save());
     return done;
+}
+
+// The list comes first: a directory that is not in it is nobody's.
+Result<void> SnapshotWriter::abandon(const std::string &path, int seq)
+{
+    Result<Directory> directory = open_own(path);
+    if (!directory)
+        return directory.error();
+    Result<Fd> lock = lock_directory(*directory);
+    if (!lock)
+        return lock.error();
+    SnapshotWriter writer{SnapshotStore(std::move(*directory))};
+    writer.lock_ = std::move(*lock);
+    SnapshotStore &store = writer.store_;
+    Result<void> done = store.load();
+    if (!done)
+        return done;
+    if (store.find(seq) == nullptr)
+        return Error(ENOENT, fmt::format("{}: has no finished snapshot {}", path, seq));
+    store.snapshots_.erase(seq);
+    done = store.save();
+    return done ? store.directory_.rename(std::to_string(seq),
+                                          fmt::format("{}{}", abandoned_prefix, seq))
+                : done;
 }
 
 Result<void> SnapshotWriter::keep(unsigned count)

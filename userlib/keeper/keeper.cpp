@@ -31,8 +31,7 @@ using nlohmann::json;
 
 namespace fs = std::filesystem;
 
-constexpr double again_s = 1;                     // retry of a failed checkpoint near the deadline
-constexpr const char *reference = "context.ckpt"; // of snapshots of MPI jobs
+constexpr double again_s = 1; // retry of a failed checkpoint near the deadline
 
 double realtime_now()
 {
@@ -153,10 +152,10 @@ Result<void> Keeper::check_images() const
     Result<std::string> newest = series_.newest();
     struct stat status = {};
     if (newest && settings_.mpi) {
-        const bool there = lstat(series_.path(reference).c_str(), &status) == 0;
+        const bool there = lstat(series_.path(reference_name).c_str(), &status) == 0;
         if (!there && errno != ENOENT)
-            return Error::from_errno(series_.path(reference), errno);
-        newest = std::string(there ? reference : "");
+            return Error::from_errno(series_.path(reference_name), errno);
+        newest = std::string(there ? reference_name : "");
     }
     if (!newest)
         return newest.error();
@@ -332,7 +331,7 @@ std::vector<std::string> Keeper::image_command(const std::string &name) const
 std::vector<std::string> Keeper::snapshot_command() const
 {
     return {"ompi-checkpoint", "--where", settings_.directory,           "--name",
-            reference,         "--keep",  std::to_string(settings_.keep)};
+            reference_name,    "--keep",  std::to_string(settings_.keep)};
 }
 
 Result<Cost> Keeper::take(const std::string &name)

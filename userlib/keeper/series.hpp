@@ -22,6 +22,7 @@
 namespace cryo::keeper {
 
 inline constexpr const char *latest_name = "latest";
+inline constexpr const char *reference_name = "context.ckpt"; // of snapshots of MPI jobs
 
 // Names of images that were made here, and their ids.
 using Images = std::map<std::string, std::string>;

@@ -26,7 +26,7 @@ bool Decision::is_fault(const End &end) const
 {
     if (end.was_asked)
         return false;
-    if (!end.was_back)
+    if (!end.was_back || end.left_others)
         return true;
     return WIFSIGNALED(end.wait_status) ? policy_.signals.contains(WTERMSIG(end.wait_status))
                                         : policy_.exits.contains(WEXITSTATUS(end.wait_status));

@@ -1,36 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The images from which a supervised program can come back, looked at when it has ended and no
-// keeper makes any more: those that are complete, and listed in the directory's keeper.json.
+// The images from which a supervised program can come back: those that are complete, and listed in
+// the directory's keeper.json.
 //
 //     Result<Images> images = Images::take("/scratch/run");
-//     next = decision.after(end, images->offer());
-//     images->abandon("context.000007");
 #pragma once
 
 #include "base/result.hpp"
 #include "keeper/state.hpp"
-#include "recover/decision.hpp"
+#include "recover/past.hpp"
 
 #include <memory>
 #include <string>
 
 namespace cryo::recover {
 
-class Images
+class Images : public Past
 {
   public:
     // EBUSY: a keeper may still make one, and that after this time.
     static Result<Images> take(const std::string &directory, int patience_ms = 5000);
     Images(Images &&) = default;
     Images &operator=(Images &&) = default;
-    ~Images();
+    ~Images() override;
 
-    const Offer &offer() const { return offer_; }
     // Renames it to abandoned.NAME, and `latest` is the newest of the others: what a program has
     // done after it was brought back from an older image does not fit to a newer one, as its files
     // have gone another way.
-    Result<void> abandon(const std::string &name);
+    Result<void> abandon(const std::string &name) override;
 
   private:
     Images(keeper::Series series, std::unique_ptr<keeper::State> state)
@@ -40,7 +37,6 @@ class Images
 
     keeper::Series series_;
     std::unique_ptr<keeper::State> state_; // keeps keepers out
-    Offer offer_;
 };
 
 } // namespace cryo::recover

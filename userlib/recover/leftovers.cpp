@@ -2,6 +2,7 @@
 #include "recover/leftovers.hpp"
 
 #include "cli/place.hpp"
+#include "look/former_holders.hpp"
 #include "look/members.hpp"
 #include "look/proc.hpp"
 
@@ -30,11 +31,14 @@ bool executes(pid_t pid, const std::string &file)
 // A keeper is not the program's, but in a session of its own, and ends when the program has ended.
 // The number of a child that was not waited for is certain, also when the keeper ends and shows no
 // program any more, or when its file was replaced. What a keeper that was killed has left, a copier
-// or the command that makes an image, is known by its program.
+// or the command that makes an image, is known by its program; so is the first daemon of a job,
+// which ends when the launcher has.
 bool Leftovers::is_keeper(pid_t pid) const
 {
     return keepers_.contains(pid) || executes(pid, cli::library("cryo/keeper")) ||
-           executes(pid, cli::command("cr_checkpoint"));
+           executes(pid, cli::library("cryo/mpi-daemon")) ||
+           executes(pid, cli::command("cr_checkpoint")) ||
+           executes(pid, cli::command("ompi-checkpoint"));
 }
 
 void Leftovers::add_keeper(pid_t pid)
@@ -71,12 +75,25 @@ Result<std::set<pid_t>> Leftovers::all() const
     return all;
 }
 
+Result<std::set<pid_t>> Leftovers::going_on() const
+{
+    Result<std::set<pid_t>> rest = all();
+    const auto ends = [](pid_t pid) {
+        const Result<std::string> program = capture::Proc(pid).link("exe");
+        return (!program && program.error().code() == ENOENT) || restore::is_passing(pid);
+    };
+    if (rest)
+        std::erase_if(*rest, ends);
+    return rest;
+}
+
 Result<std::set<pid_t>> Leftovers::savers(bool keepers_too) const
 {
     Result<std::set<pid_t>> all = later();
-    const std::string command = cli::command("cr_checkpoint");
+    const std::string commands[] = {cli::command("cr_checkpoint"), cli::command("ompi-checkpoint")};
     const auto saves = [&](pid_t pid) {
-        return keepers_too ? is_keeper(pid) : executes(pid, command);
+        return keepers_too ? is_keeper(pid)
+                           : executes(pid, commands[0]) || executes(pid, commands[1]);
     };
     if (all)
         std::erase_if(*all, std::not_fn(saves));

@@ -39,6 +39,10 @@ class Leftovers
     // Children whose images may still come: the command of a keeper that was killed, and keepers.
     Result<std::set<pid_t>> savers(bool keepers_too) const;
 
+    // Those of them that go on without the first one. A copy from which an image is written is
+    // none, nor is one that is ending: without memory of its own it has no program any more.
+    Result<std::set<pid_t>> going_on() const;
+
     // Ends them, their children and so on. `await` returns when a child has been waited for;
     // false: it is no longer worth it. EPERM: one that belongs to another user does not end, or may
     // be a process that an earlier child has left.

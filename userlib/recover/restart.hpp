@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A cr_restart that brings the supervised program back, and the line in which it says so.
+// The command that brings back what is supervised, and the line in which cr_restart says that it
+// has.
 //
-//     Result<Restart> begun = begin_restart("/scratch/run/context.000007", keeping, mask);
-//     poll({begun->report.get(), POLLIN});
-//     if (const std::optional<Return> back = take_report(begun->report)) ...
+//     Result<Restart> begun = begin_restart(subject, "context.000007", mask);
+//     report.begin(std::move(begun->report));
+//     ... const Return back = return_in(line);
 #pragma once
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
-#include "keeper/settings.hpp"
+#include "recover/subject.hpp"
 
 #include <csignal>
 #include <cstdint>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <sys/types.h>
 
@@ -31,11 +32,10 @@ struct Restart {
     Fd report;
 };
 
-// `mask`: what is blocked in it. Images are made as `keeping`, which is complete, says.
-Result<Restart> begin_restart(const std::string &image, const keeper::Settings &keeping,
+// `mask`: what is blocked in it.
+Result<Restart> begin_restart(const Subject &subject, const std::string &image,
                               const sigset_t &mask);
 
-// The report is closed when there is no more to come.
-std::optional<Return> take_report(Fd &report);
+Return return_in(const nlohmann::json &line);
 
 } // namespace cryo::recover

@@ -4,20 +4,13 @@
 #include "base/clock.hpp"
 #include "base/pipe.hpp"
 #include "cli/command.hpp"
-#include "cli/place.hpp"
 #include "cli/text.hpp"
 #include "keeper/launch.hpp"
-#include "keeper/series.hpp"
-#include "look/former_holders.hpp"
-#include "look/members.hpp"
-#include "look/proc.hpp"
 #include "parent/forward.hpp"
-#include "protocol/agent.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
@@ -36,6 +29,8 @@ constexpr int pause_ms = 1000; // before a failed restart is tried again; double
 constexpr unsigned most_doublings = 6;
 constexpr int look_ms = 50;      // at a lock, of whose end nobody tells
 constexpr int silence_ms = 5000; // until a wait is told
+constexpr int last_patience_ms = 5000;
+constexpr uint64_t longest_daemon_ms = 60'000; // that a job's daemon may need to end
 
 uint64_t ms_since(uint64_t begun_ns)
 {
@@ -50,42 +45,10 @@ std::string seconds_text(int64_t ns)
 } // namespace
 
 Supervisor::Supervisor(Task task)
-    : task_(std::move(task)), decision_(task_.policy), said_(from_here()),
+    : task_(std::move(task)), subject_(make_subject(task_.keeping, task_.words)),
+      decision_(task_.policy), teller_(task_.words, task_.keeping.directory),
       wishes_(Wishes::ignored())
-{
-    said_.supervisor = getpid();
-    said_.supervisor_started = started(getpid());
-    said_.command = fmt::format("{}", fmt::join(task_.words, " "));
-    said_.directory = task_.keeping.directory;
-}
-
-// A restart cuts the program's files back, and standard error may be one of them: then nothing is
-// written where it ended before.
-void Supervisor::say(const std::string &text) const
-{
-    struct stat status = {};
-    if (fstat(STDERR_FILENO, &status) == 0 && S_ISREG(status.st_mode))
-        lseek(STDERR_FILENO, 0, SEEK_END);
-    cli::say("cr_run", fmt::format("{:%H:%M:%S} {}", fmt::localtime(time(nullptr)), text));
-}
-
-void Supervisor::publish()
-{
-    if (!publisher_)
-        return;
-    if (const Result<void> done = publisher_->publish(said_); !done) {
-        say("cr_status will not know of this program: " + done.error().text());
-        publisher_.reset();
-    }
-}
-
-void Supervisor::note_program(pid_t pid, pid_t own_pid)
-{
-    said_.program = pid;
-    said_.own_pid = own_pid;
-    said_.program_started = started(pid);
-    publish();
-}
+{}
 
 Result<void> Supervisor::prepare()
 {
@@ -116,11 +79,7 @@ Result<void> Supervisor::prepare()
     struct stat input = {};
     if (fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode))
         input_at_ = lseek(STDIN_FILENO, 0, SEEK_CUR);
-    Result<Publisher> publisher = Publisher::open();
-    if (publisher)
-        publisher_.emplace(std::move(*publisher));
-    else
-        say("cr_status will not know of this program: " + publisher.error().text());
+    teller_.open();
     return {};
 }
 
@@ -136,8 +95,9 @@ static bool has_input_again(off_t began_at)
 Result<bool> Supervisor::begin()
 {
     Result<PipeEnds> gate = make_pipe();
-    if (!gate)
-        return gate.error();
+    Result<PipeEnds> report = make_pipe(); // of a job's first daemon
+    if (!gate || !report)
+        return gate ? report.error() : gate.error();
     if (input_at_ >= 0)
         lseek(STDIN_FILENO, input_at_, SEEK_SET);
     status_.reset();
@@ -152,8 +112,10 @@ Result<bool> Supervisor::begin()
         char byte = 0;
         if (read(gate->read.get(), &byte, 1) != 1)
             _exit(not_begun); // no keeper could be started, or the supervisor was killed
+        report_of_job_ = std::move(report->write);
         return true;
     }
+    listen_to(std::move(report->read));
     keeper::Settings keeping = task_.keeping;
     keeping.made_directory = false; // an empty directory is still needed after a fault
     const Result<pid_t> kept = keeper::launch(keeping, child_);
@@ -164,7 +126,7 @@ Result<bool> Supervisor::begin()
         return kept.error();
     }
     note_keeper(*kept);
-    note_program(child_, child_);
+    teller_.note_program(child_, child_);
     const ssize_t opened = write(gate->write.get(), "", 1);
     static_cast<void>(opened); // if it was not, the child has been ended meanwhile
     return false;
@@ -172,16 +134,22 @@ Result<bool> Supervisor::begin()
 
 Result<void> Supervisor::restart(const std::string &image)
 {
-    image_ = image;
-    Result<Restart> begun =
-        begin_restart(task_.keeping.directory + "/" + image, task_.keeping, before_);
+    image_ = subject_->path_of(image);
+    image_made_ns_ = subject_->made_ns(image);
+    Result<Restart> begun = begin_restart(*subject_, image, before_);
     if (!begun)
         return begun.error();
     status_.reset();
     was_back_ = false;
     child_ = begun->pid;
-    report_ = std::move(begun->report);
+    listen_to(std::move(begun->report));
     return {};
+}
+
+void Supervisor::listen_to(Fd report)
+{
+    report_.begin(std::move(report));
+    news_.begin_run();
 }
 
 // The terminal has sent its signals to the program itself, or to cr_restart, which knows whether
@@ -240,40 +208,80 @@ bool Supervisor::reap()
 
 void Supervisor::tell_unsaved(int wait_status)
 {
-    said_.kept = false;
-    publish();
-    say(fmt::format("{} is not saved any more: the process that makes its images {}",
-                    task_.words.front(), end_text(wait_status)));
+    teller_.said().kept = false;
+    teller_.publish();
+    teller_.say(fmt::format("{} is not saved any more: the process that makes its images {}",
+                            task_.words.front(), end_text(wait_status)));
 }
 
 void Supervisor::note_keeper(pid_t pid)
 {
     keeper_ = pid;
-    said_.kept = pid != 0;
+    teller_.said().kept = pid != 0;
     if (pid != 0)
         leftovers_.add_keeper(pid);
 }
 
-void Supervisor::welcome(const std::optional<Return> &back)
+void Supervisor::read_report()
 {
-    if (!back)
-        return;
+    for (const nlohmann::json &line : report_.read()) {
+        if (!subject_->has_daemon())
+            welcome(return_in(line));
+        else if (news_.take(line) && !was_back_)
+            welcome({.pid = child_,
+                     .own_pid = child_,
+                     .saved_at_ns = image_made_ns_,
+                     .keeper = news_.keeper()});
+    }
+}
+
+void Supervisor::welcome(const Return &back)
+{
     was_back_ = true;
     in_vain_ = 0;
-    said_.recoveries++;
-    note_keeper(back->keeper);
-    note_program(back->pid, back->own_pid);
+    teller_.said().recoveries++;
+    note_keeper(back.keeper);
+    teller_.note_program(back.pid, back.own_pid);
     if (!status_)
         std::ranges::for_each(held_, [this](const signalfd_siginfo &info) { send(info); });
     held_.clear();
-    const std::string known = back->own_pid != back->pid
-                                  ? fmt::format("{} ({} here)", back->own_pid, back->pid)
-                                  : std::to_string(back->pid);
-    say(fmt::format("{}; process {} is back from {}/{} after {}: {} of its work is done again{}",
-                    said_.last_fault, known, task_.keeping.directory, image_,
-                    seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
-                    seconds_text(fault_ns_ - back->saved_at_ns),
-                    said_.kept ? "" : "; no more images are made"));
+    const std::string known = back.own_pid != back.pid
+                                  ? fmt::format("{} ({} here)", back.own_pid, back.pid)
+                                  : std::to_string(back.pid);
+    teller_.say(fmt::format("{}; {} {} is back from {} after {}: {} of its work is done again{}",
+                            teller_.said().last_fault,
+                            subject_->has_daemon() ? "the job of process" : "process", known,
+                            image_, seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
+                            seconds_text(fault_ns_ - back.saved_at_ns),
+                            teller_.said().kept ? "" : "; no more images are made"));
+}
+
+// Until a job's daemon has ended, or said what `is_enough`.
+template <class Enough>
+void Supervisor::await_daemon(const Enough &is_enough)
+{
+    const uint64_t begun = now_ns();
+    while (report_.fd() >= 0 && !is_enough() && wishes_.end() == 0 &&
+           ms_since(begun) < longest_daemon_ms)
+        await_change(pause_ms);
+}
+
+// Whether a launcher has failed that did not end its ranks. Its exit status need not tell.
+bool Supervisor::has_left_others()
+{
+    if (!subject_->has_daemon() || *status_ == 0)
+        return false;
+    await_daemon([this] { return news_.knows_launchers_end(); });
+    return news_.launcher_left_ranks();
+}
+
+// After the end of a job's processes here: whether those of other nodes have ended, too.
+Result<void> Supervisor::await_rest()
+{
+    if (!subject_->has_daemon())
+        return {};
+    await_daemon([] { return false; });
+    return news_.check_end();
 }
 
 void Supervisor::look_at_images()
@@ -281,16 +289,13 @@ void Supervisor::look_at_images()
     alignas(inotify_event) char events[4096];
     while (read(watch_.get(), events, sizeof(events)) > 0) {
     }
-    const keeper::Series series(task_.keeping.directory);
-    const Result<std::string> newest = series.newest();
-    struct stat status = {};
-    if (!newest || newest->empty() || series.path(*newest) == said_.checkpoint ||
-        lstat(series.path(*newest).c_str(), &status) != 0)
+    const Checkpoint newest = subject_->newest();
+    if (newest.path.empty() || newest.path == teller_.said().checkpoint)
         return;
     wishes_.image_came();
-    said_.checkpoint = series.path(*newest);
-    said_.checkpoint_ns = status.st_mtim.tv_sec * int64_t(1'000'000'000) + status.st_mtim.tv_nsec;
-    publish();
+    teller_.said().checkpoint = newest.path;
+    teller_.said().checkpoint_ns = newest.made_ns;
+    teller_.publish();
 }
 
 // False after `timeout_ms`; -1: however long it takes. A program that stands still is no fault, so
@@ -299,7 +304,7 @@ bool Supervisor::await_change(int timeout_ms)
 {
     pollfd ready[] = {{signals_.get(), POLLIN, 0},
                       {watch_ ? watch_.get() : -1, POLLIN, 0},
-                      {report_ ? report_.get() : -1, POLLIN, 0}};
+                      {report_.fd(), POLLIN, 0}};
     const int got = poll(ready, std::size(ready), timeout_ms);
     if (got == 0)
         return false;
@@ -308,7 +313,7 @@ bool Supervisor::await_change(int timeout_ms)
     if (ready[1].revents != 0)
         look_at_images();
     if (ready[2].revents != 0)
-        welcome(take_report(report_));
+        read_report();
     if (ready[0].revents != 0)
         take_signals();
     reap();
@@ -321,22 +326,21 @@ void Supervisor::await_end()
         await_change(-1);
     // What the program was sent with its end, and what cr_restart has said before its own.
     take_signals();
-    if (report_)
-        welcome(take_report(report_));
-    report_.reset();
+    read_report();
+    if (!subject_->has_daemon())
+        report_.end();
     child_ = 0;
 }
 
 void Supervisor::tell_fault(const End &end)
 {
     fault_ns_ = was_back_ ? clock_ns(CLOCK_REALTIME) : fault_ns_;
-    said_.faults++;
-    said_.last_fault =
-        end.was_back
-            ? fmt::format("process {} {}", said_.own_pid, end_text(end.wait_status))
-            : fmt::format("the restart from {} failed ({})", image_, end_text(end.wait_status));
-    say(fmt::format("{}: {}", task_.words.front(), said_.last_fault));
-    note_program(0, said_.own_pid);
+    teller_.said().faults++;
+    teller_.said().last_fault = end.was_back ? subject_->end_text(teller_.said().own_pid, *status_)
+                                             : fmt::format("the restart from {} failed ({})",
+                                                           image_, end_text(end.wait_status));
+    teller_.say(fmt::format("{}: {}", task_.words.front(), teller_.said().last_fault));
+    teller_.note_program(0, teller_.said().own_pid);
 }
 
 // Until then, or until the user ends the program.
@@ -350,42 +354,43 @@ void Supervisor::pause(int ms)
 // An image that is completed later would be newer than the one from which the program comes back,
 // and of a course that it has left. So as long as a keeper of ours holds the lock, or has left a
 // command that may complete one, this waits, however long it takes.
-Result<Images> Supervisor::take_images()
+Result<std::unique_ptr<Past>> Supervisor::take_past()
 {
     const uint64_t begun = now_ns();
     for (bool told = false;;) {
-        Result<Images> images = Images::take(task_.keeping.directory, 0);
-        const bool is_held = !images && images.error().code() == EBUSY;
+        Result<std::unique_ptr<Past>> past = subject_->past(0);
+        const bool is_held = !past && past.error().code() == EBUSY;
         const Result<std::set<pid_t>> savers = leftovers_.savers(is_held);
         if (!savers)
             return savers.error();
-        if (savers->empty() || (!images && !is_held))
-            return images;
+        if (savers->empty() || (!past && !is_held))
+            return past;
         if (wishes_.end() != 0)
             return Error(EINTR, "the wait for its last image was ended");
         for (const pid_t pid : *savers)
             kill(pid, SIGCONT); // one that was stopped with the program would never end
         if (!told && ms_since(begun) > silence_ms) {
-            say(fmt::format("waits for process {}, which may still complete an image in {}",
-                            fmt::join(*savers, ", "), task_.keeping.directory));
+            teller_.say(fmt::format("waits for process {}, which may still complete an image in {}",
+                                    fmt::join(*savers, ", "), task_.keeping.directory));
             told = true;
         }
-        images = Error(EAGAIN, ""); // gives the lock back
+        past = Error(EAGAIN, ""); // gives the lock back
         pause(look_ms);
     }
 }
 
 Action Supervisor::judge()
 {
-    const int status = *status_;
+    const int status = subject_->end_of(*status_);
     const bool asked = (WIFSIGNALED(status) && wishes_.had(WTERMSIG(status))) || wishes_.end() != 0;
     if (was_back_) // else it is not the program's
-        program_status_ = status;
+        program_status_ = *status_;
     else if (asked)
-        program_status_ = wishes_.end() != 0 ? wishes_.end() : status;
+        program_status_ = wishes_.end() != 0 ? wishes_.end() : *status_;
     const End end = {.wait_status = status,
                      .was_back = was_back_,
                      .may_pass = !was_back_ && may_pass(status),
+                     .left_others = has_left_others(),
                      .was_asked = asked,
                      .can_begin_again = has_input_again(input_at_)};
     if (!decision_.is_fault(end))
@@ -397,51 +402,44 @@ Action Supervisor::judge()
     const auto await = [&] { return reap() || (await_change(-1), wishes_.end() == 0); };
     if (Result<void> done = leftovers_.end(await); !done)
         return stop(done.error());
+    if (Result<void> done = await_rest(); !done)
+        return stop(done.error());
     if (!was_back_)
         pause(pause_ms << std::min(in_vain_++, most_doublings));
-    Result<Images> images = take_images();
-    if (!images)
-        return stop(images.error());
-    Action next = decision_.after(end, images->offer());
+    Result<std::unique_ptr<Past>> past = take_past();
+    if (!past)
+        return stop(past.error());
+    Action next = decision_.after(end, (*past)->offer());
     for (const std::string &name : next.abandoned) {
-        say(fmt::format("it has come no further than {}/{}, which is abandoned",
-                        task_.keeping.directory, name));
-        if (Result<void> done = images->abandon(name); !done)
+        teller_.say(fmt::format("it has come no further than {}, which is abandoned",
+                                subject_->path_of(name)));
+        if (Result<void> done = (*past)->abandon(name); !done)
             return stop(done.error());
     }
     take_signals();
     return next;
 }
 
-// Processes that go on without the first one. A copy from which an image is written is none, nor is
-// one that is ending: without memory of its own it has no program any more, and never will.
 void Supervisor::tell_rest()
 {
     reap();
-    Result<std::set<pid_t>> rest = leftovers_.all();
-    const auto ends = [](pid_t pid) {
-        const Result<std::string> program = capture::Proc(pid).link("exe");
-        return (!program && program.error().code() == ENOENT) || restore::is_passing(pid);
-    };
-    if (rest)
-        std::erase_if(*rest, ends);
+    const Result<std::set<pid_t>> rest = leftovers_.going_on();
     if (!rest || rest->empty())
         return;
     const bool one = rest->size() == 1;
-    say(fmt::format("{} of {} {} on without its first one, and nobody brings {} back",
-                    cli::count_text(rest->size(), "process", "processes"), task_.words.front(),
-                    one ? "goes" : "go", one ? "it" : "them"));
+    teller_.say(fmt::format("{} of {} {} on without its first one, and nobody brings {} back",
+                            cli::count_text(rest->size(), "process", "processes"),
+                            task_.words.front(), one ? "goes" : "go", one ? "it" : "them"));
 }
 
 // The program has ended for good.
 int Supervisor::finish()
 {
-    if (publisher_)
-        publisher_->withdraw();
+    teller_.withdraw();
     tell_rest();
-    if (task_.keeping.made_directory && said_.checkpoint.empty()) {
+    if (task_.keeping.made_directory && teller_.said().checkpoint.empty()) {
         // The keeper, which ends now, has files there.
-        static_cast<void>(Images::take(task_.keeping.directory));
+        static_cast<void>(subject_->past(last_patience_ms));
         rmdir(task_.keeping.directory.c_str());
     }
     return parent::mimic(program_status_);
@@ -450,8 +448,8 @@ int Supervisor::finish()
 int Supervisor::give_up(const std::string &why)
 {
     const std::string where = "; its images are in " + task_.keeping.directory;
-    say(fmt::format("{} is not brought back: {}{}", task_.words.front(), why,
-                    said_.checkpoint.empty() ? "" : where));
+    teller_.say(fmt::format("{} is not brought back: {}{}", task_.words.front(), why,
+                            teller_.said().checkpoint.empty() ? "" : where));
     return finish();
 }
 
@@ -482,8 +480,8 @@ std::optional<int> Supervisor::run()
         if (done && *done)
             return {};
         if (!done) {
-            if (first && publisher_)
-                publisher_->withdraw();
+            if (first)
+                teller_.withdraw();
             if (first && task_.keeping.made_directory)
                 rmdir(task_.keeping.directory.c_str());
             return first ? cli::fail("cr_run", done.error()) : give_up(done.error().text());

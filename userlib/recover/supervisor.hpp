@@ -14,13 +14,17 @@
 #include "base/result.hpp"
 #include "keeper/settings.hpp"
 #include "recover/decision.hpp"
-#include "recover/images.hpp"
+#include "recover/job_news.hpp"
 #include "recover/leftovers.hpp"
-#include "recover/published.hpp"
+#include "recover/past.hpp"
+#include "recover/report.hpp"
 #include "recover/restart.hpp"
+#include "recover/subject.hpp"
+#include "recover/teller.hpp"
 #include "recover/wishes.hpp"
 
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <sys/signalfd.h>
@@ -31,7 +35,7 @@ namespace cryo::recover {
 
 struct Task {
     std::vector<std::string> words;
-    keeper::Settings keeping; // complete
+    keeper::Settings keeping; // complete; of a job, if keeping.mpi
     Policy policy;
 };
 
@@ -42,6 +46,8 @@ class Supervisor
 
     // Nothing: the caller is a child that has to become the program. Else the exit status.
     std::optional<int> run();
+    // In the child, of a job: the pipe for its first daemon (coord/supervised.hpp).
+    Fd take_report() { return std::move(report_of_job_); }
 
   private:
     Result<void> prepare();
@@ -54,10 +60,16 @@ class Supervisor
     void take_signal(const signalfd_siginfo &info);
     void send(const signalfd_siginfo &info) const;
     bool reap();
-    void welcome(const std::optional<Return> &back);
+    void listen_to(Fd report);
+    void read_report();
+    void welcome(const Return &back);
+    template <class Enough>
+    void await_daemon(const Enough &is_enough);
+    bool has_left_others();
+    Result<void> await_rest();
     void look_at_images();
     Action judge();
-    Result<Images> take_images();
+    Result<std::unique_ptr<Past>> take_past();
     void pause(int ms);
     void note_keeper(pid_t pid);
     void tell_unsaved(int wait_status);
@@ -65,19 +77,18 @@ class Supervisor
     void tell_rest();
     int finish();
     int give_up(const std::string &why);
-    void note_program(pid_t pid, pid_t own_pid);
-    void publish();
-    void say(const std::string &text) const;
 
     Task task_;
+    std::unique_ptr<Subject> subject_;
     Decision decision_;
-    Published said_;
-    std::optional<Publisher> publisher_;
+    Teller teller_;
     Leftovers leftovers_;
     sigset_t before_ = {}; // what was blocked when we began
     Fd signals_;
-    Fd watch_;                  // of the directory of the images
-    Fd report_;                 // from cr_restart, until the program is back
+    Fd watch_;         // of the directory of the images
+    Report report_;    // of cr_restart, or of a job's first daemon
+    Fd report_of_job_; // the other end, in the child
+    JobNews news_;
     off_t input_at_ = -1;       // where standard input was, if it is a file
     pid_t child_ = 0;           // 0: none
     std::optional<int> status_; // its end
@@ -88,6 +99,7 @@ class Supervisor
     std::vector<signalfd_siginfo> held_; // until the program is back
     int program_status_ = 0;             // of its last end
     std::string image_;                  // from which it is being brought back
+    int64_t image_made_ns_ = 0;
     int64_t fault_ns_ = 0;
 };
 

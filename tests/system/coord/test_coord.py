@@ -195,8 +195,8 @@ class OpenMpi(jobs.Case):
                         OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_oob_tcp_if_include="lo",
                         OMPI_MCA_plm_rsh_agent=str(jobs.HERE / "fake_ssh"))
 
-    def run_and_back(self, ranks, options, daemons, within=False):
-        """Within: not mpirun is under cr_run, but each rank."""
+    def run_and_back(self, ranks, options, daemons, within=False, again=None):
+        """Within: not mpirun is under cr_run, but each rank. Again: the options of the restart."""
         cr_run = [jobs.OPTIONS.bin + "/cr_run"]
         job = jobs.Job(self, [*([] if within else cr_run), jobs.OPTIONS.open_mpi, *options,
                               "-n", str(ranks), *(cr_run if within else []), jobs.OPTIONS.rank,
@@ -207,8 +207,10 @@ class OpenMpi(jobs.Case):
         reference, _ = self.save(job)
         self.assertEqual(len(job.status()["daemons"]), daemons)
         job.kill()
-        back = jobs.Job(self, [jobs.OPTIONS.bin + "/ompi-restart", "--mpirun_opts",
-                               " ".join(options), reference], self.settings(**self.mpi))
+        if again is None:
+            again = ["--mpirun_opts", " ".join(options)]
+        back = jobs.Job(self, [jobs.OPTIONS.bin + "/ompi-restart", *again, reference],
+                        self.settings(**self.mpi))
         text = back.end()
         self.check_result(text.replace("\r\n", "\n"), ranks, 4000)
         self.assertEqual(text.count("restarted at step"), ranks, text)
@@ -218,6 +220,16 @@ class OpenMpi(jobs.Case):
 
     def test_three_nodes(self):
         self.run_and_back(4, ["--host", "one:2,two:2"], 3)
+
+    def test_options_are_given_again(self):
+        """More ranks than processors, on two nodes, as the job was started."""
+        del self.mpi["OMPI_MCA_rmaps_base_oversubscribe"]
+        options = ["--oversubscribe", "--host", "one:1,two:1", "--bind-to", "none"]
+        self.run_and_back(4, options, 3, again=[])
+        reference = next(Path(self.store).iterdir()).name
+        for more in ([], ["--fresh-options"]):
+            shown = self.tool("ompi-restart", "--showme", *more, reference, **self.mpi).stdout
+            self.assertEqual(" ".join(options) in shown, not more)
 
     def test_one_node_from_within(self):
         self.run_and_back(3, [], 1, within=True)

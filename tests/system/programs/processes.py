@@ -71,6 +71,12 @@ def exists(pid):
     return state(pid) not in (None, "Z", "X")
 
 
+def parent(pid):
+    """None: it is gone."""
+    found = _stat(pid)
+    return found and found[1]
+
+
 def waits_of(pid):
     """How often it has waited, which a program that does something does again and again; or None."""
     try:

@@ -59,6 +59,13 @@ TEST(Fault, IsNoExitUnlessThePolicySaysSo)
     EXPECT_FALSE(Decision(policy).is_fault({.wait_status = exited(75), .was_asked = true}));
 }
 
+TEST(Fault, IsALauncherThatLeavesItsRanks)
+{
+    EXPECT_TRUE(Decision({}).is_fault({.wait_status = exited(255), .left_others = true}));
+    EXPECT_FALSE(Decision({}).is_fault(
+        {.wait_status = exited(255), .left_others = true, .was_asked = true}));
+}
+
 TEST(Fault, IsARestartThatFails)
 {
     EXPECT_TRUE(Decision({}).is_fault({.wait_status = exited(11), .was_back = false}));

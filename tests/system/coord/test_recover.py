@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs under cr_run --recover: what ends, and how the job comes back.
+
+    test_recover.py --bin DIRECTORY --rank FAKE_RANK [--open-mpi MPIRUN]
+"""
+import os
+import signal
+from pathlib import Path
+
+import jobs
+import processes
+from jobs import wait_for
+
+
+class Supervising(jobs.Case):
+    """A launcher of the tests' own, whose ranks live on the nodes that FAKE_NODES says."""
+
+    def setUp(self):
+        super().setUp()
+        self.launcher = os.path.join(self.scratch, "mpirun")
+        os.symlink(jobs.MPIRUN, self.launcher)
+        self.kept = Path(self.scratch, "kept")
+        self.more = {"CRYO_MPIRUN": str(jobs.MPIRUN)}
+
+    def supervise(self, ranks, steps=20_000, interval="100ms", policy="", options=()):
+        file = Path(self.scratch, "policy.toml")
+        file.write_text(policy, encoding="utf-8")
+        words = [jobs.OPTIONS.bin + "/cr_run", f"--recover={file}", "--interval", interval, "--into",
+                 str(self.kept), self.launcher, *options, "-n", str(ranks), jobs.OPTIONS.rank,
+                 str(steps), self.scratch]
+        job = jobs.Job(self, words, self.settings(**self.more))
+        self.addCleanup(self.end_rest, job)
+        wait_for(lambda: len(self.ranks()) == ranks or job.process.poll() is not None, "the ranks")
+        return job
+
+    def marked(self, *names):
+        """Processes with these names that belong to this test."""
+        mark = f"CRYO_RUNTIME_DIR={self.runtime}".encode()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or not jobs.is_alive(entry.name):
+                continue
+            try:
+                name = os.path.basename((entry / "cmdline").read_bytes().split(b"\0")[0]).decode()
+                if (not names or name in names) and mark in (entry / "environ").read_bytes():
+                    yield int(entry.name)
+            except OSError:
+                continue
+
+    def end_rest(self, job):
+        job.kill()
+        for pid in list(self.marked()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        wait_for(lambda: not list(self.marked()), "the end of all")
+
+    def ranks(self):
+        """Without the copies of them from which images are written: their parents are ranks."""
+        all_of_them = list(self.marked("fake_rank"))
+        return [pid for pid in all_of_them if processes.parent(pid) not in all_of_them]
+
+    def snapshots(self):
+        log = self.kept / "keeper.log"
+        return log.read_text().count("on the disk") if log.exists() else 0
+
+    def await_snapshot(self, job):
+        seen = self.snapshots()
+        wait_for(lambda: self.snapshots() > seen or job.process.poll() is not None, "a snapshot")
+        self.assertIsNone(job.process.poll(), job.text())
+
+    def await_recovery(self, job, number):
+        wait_for(lambda: job.text().count(" is back from ") >= number or
+                 job.process.poll() is not None, "the recovery")
+        self.assertEqual(job.text().count(" is back from "), number, job.text())
+
+    def end_well(self, job, ranks, steps=20_000):
+        self.check_result(job.end(), ranks, steps)
+        wait_for(lambda: not list(self.marked()), "the end of daemon and keeper")
+
+
+class Supervised(Supervising):
+    def test_killed_rank(self):
+        job = self.supervise(3)
+        for recovery in range(2):
+            self.await_snapshot(job)
+            os.kill(self.ranks()[recovery], signal.SIGKILL)
+            self.await_recovery(job, recovery + 1)
+        self.assertIn("a rank was killed by SIGKILL", job.text())
+        self.assertRegex(job.text(), r"the job of process \d+ is back from \S+/kept/context.ckpt/\d+ ")
+        self.end_well(job, 3)
+
+    def test_killed_launcher(self):
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        launcher = next(self.marked("python3"), None)
+        self.assertIsNotNone(launcher)
+        os.kill(launcher, signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 2)
+
+    def test_killed_daemon_and_rank(self):
+        """No rank was elsewhere, so that none is left is known without the daemon."""
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        for pid in self.marked("mpi-daemon"):
+            os.kill(pid, signal.SIGKILL)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 2)
+
+    def test_before_any_snapshot(self):
+        job = self.supervise(2, interval="1h")
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        wait_for(lambda: "a rank was killed" in job.text(), "the fault")
+        self.end_well(job, 2)
+
+    def test_save_by_hand_and_crash_loop(self):
+        """ompi-checkpoint takes the supervisor's process id; no progress is the end."""
+        job = self.supervise(2, interval="1h", policy="[[fault]]\nlimit = 1\n")
+        for _ in range(2):
+            self.tool("ompi-checkpoint", "--where", self.kept, "--name", "context.ckpt", job.pid)
+        for recovery in range(2):
+            os.kill(self.ranks()[0], signal.SIGKILL)
+            self.await_recovery(job, recovery + 1)
+        self.assertIn("context.ckpt/1, which is abandoned", job.text())
+        self.assertTrue((self.kept / "context.ckpt" / "abandoned.1").is_dir())
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        text = job.end(137)
+        self.assertIn("there is no older image", text)
+
+    def test_node_that_is_lost(self):
+        """Its ranks may go on there, where nobody sees them: the job is not brought back."""
+        self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        lost = [pid for pid in self.marked("mpi-daemon")
+                if b"CRYO_NODE=node1" in Path(f"/proc/{pid}/environ").read_bytes()]
+        self.assertEqual(len(lost), 1)
+        os.kill(lost[0], signal.SIGKILL)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        text = job.end(137)
+        self.assertIn("nothing shows that its ranks on node1 have ended", text)
+
+    def test_other_node_that_is_there(self):
+        self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
+        job = self.supervise(3)
+        self.await_snapshot(job)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 3)
+
+    def test_terminated(self):
+        job = self.supervise(2, steps=10_000_000)
+        self.await_snapshot(job)
+        os.kill(job.pid, signal.SIGTERM)
+        self.assertNotIn("back", job.end(143))
+
+    def test_refused(self):
+        for words, why in ((["--mpi", "sh", "-c", "true"], "only if cr_run starts its launcher"),
+                           (["srun", "true"], "jobs under srun")):
+            done = self.tool("cr_run", "--recover", *words, code=255)
+            self.assertIn(why, done.stderr)
+
+
+class OpenMpi(Supervising):
+    def setUp(self):
+        super().setUp()
+        self.launcher = jobs.OPTIONS.open_mpi
+        self.more = {"TMPDIR": self.scratch, "OMPI_MCA_rtc": "^hwloc", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_oob_tcp_if_include": "lo"}
+
+    def test_options_of_the_launcher(self):
+        """More ranks than processors come back as they were started."""
+        ranks = os.cpu_count() + 1
+        job = self.supervise(ranks, options=["--oversubscribe", "--bind-to", "none"])
+        self.await_snapshot(job)
+        os.kill(self.ranks()[-1], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, ranks)
+
+    def test_status_of_its_own(self):
+        done = self.tool("cr_run", "--recover", "--into", self.kept, self.launcher, "-n", "1", "sh",
+                         "-c", "exit 3", code=3, **self.more)
+        self.assertNotIn("cr_run:", done.stderr)
+
+
+if __name__ == "__main__":
+    jobs.main("open-mpi")

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which options of a launcher a restart gives again.
+#include "coord/launcher_options.hpp"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+using cryo::coord::launcher_options;
+using cryo::coord::LauncherOptions;
+using Words = std::vector<std::string>;
+
+namespace {
+
+Words again(const Words &command, const Words &instead = {})
+{
+    const LauncherOptions found = launcher_options(command, "/srv/ann", instead);
+    EXPECT_EQ(found.unknown, "");
+    return found.words;
+}
+
+} // namespace
+
+TEST(LauncherOptions, PlacesAndTransportsAreGivenAgain)
+{
+    EXPECT_EQ(
+        again({"mpirun", "-np", "4", "--oversubscribe", "--map-by", "node", "-bind-to", "none",
+               "--mca", "btl", "tcp,self", "-x", "UCX_TLS=tcp", "./app", "--oversubscribe"}),
+        Words({"--oversubscribe", "--map-by", "node", "-bind-to", "none", "--mca", "btl",
+               "tcp,self", "-x", "UCX_TLS=tcp"}));
+    EXPECT_EQ(again({"mpirun", "-n", "4", "./app"}), Words());
+    EXPECT_EQ(again({"mpirun", "--map-by=:OVERSUBSCRIBE", "--", "-n"}),
+              Words({"--map-by=:OVERSUBSCRIBE"}));
+}
+
+TEST(LauncherOptions, NumbersAndDirectoriesOfRanksAreNot)
+{
+    EXPECT_EQ(again({"mpirun", "-n", "4", "--wdir", "/tmp", "--preload-files", "a", "./app"}),
+              Words());
+}
+
+TEST(LauncherOptions, NamesOfFilesAreThoseOfTheJobsDirectory)
+{
+    EXPECT_EQ(again({"mpirun", "--hostfile", "nodes", "-rf", "/etc/ranks", "./app"}),
+              Words({"--hostfile", "/srv/ann/nodes", "-rf", "/etc/ranks"}));
+    EXPECT_EQ(again({"mpirun", "--hostfile=../nodes", "./app"}), Words({"--hostfile=/srv/nodes"}));
+}
+
+TEST(LauncherOptions, WhatIsGivenNowReplacesTheJobs)
+{
+    const Words command = {"mpirun", "--host", "one:2,two:2", "--mca",    "btl",  "tcp,self",
+                           "--mca",  "pml",    "ob1",         "--map-by", "node", "./app"};
+    EXPECT_EQ(again(command, {"--hostfile", "others"}),
+              Words({"--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--map-by", "node"}));
+    EXPECT_EQ(again(command, {"-mca", "btl", "self,vader", "--map-by", "slot"}),
+              Words({"--host", "one:2,two:2", "--mca", "pml", "ob1"}));
+}
+
+TEST(LauncherOptions, VariablesOfNowReplaceTheJobs)
+{
+    setenv("OMPI_MCA_btl", "self,vader", 1);
+    unsetenv("UNSET_HERE");
+    EXPECT_EQ(again({"mpirun", "--mca", "btl", "tcp,self", "-x", "LD_PRELOAD=/lib/x.so", "-x",
+                     "UNSET_HERE", "-x", "PATH", "./app"}),
+              Words({"-x", "PATH"}));
+    unsetenv("OMPI_MCA_btl");
+}
+
+TEST(LauncherOptions, NothingBehindAnUnknownOneIsTaken)
+{
+    const LauncherOptions found = launcher_options(
+        {"mpirun", "--oversubscribe", "--of-tomorrow", "--map-by", "node", "./app"}, "/", {});
+    EXPECT_EQ(found.words, Words({"--oversubscribe"}));
+    EXPECT_EQ(found.unknown, "--of-tomorrow");
+    EXPECT_EQ(launcher_options({"mpirun", "--mca", "btl"}, "/", {}).unknown, "--mca");
+}
+
+TEST(LauncherOptions, OnlyOfALauncher)
+{
+    EXPECT_EQ(again({"./script", "--oversubscribe"}), Words());
+    EXPECT_EQ(again({}), Words());
+}
+
+TEST(LauncherOptions, OfSrun)
+{
+    EXPECT_EQ(again({"srun", "--mpi=pmix", "-N2", "-n", "4", "--cpu-bind", "none", "-K", "./app"}),
+              Words({"--mpi=pmix", "-N2", "--cpu-bind", "none", "-K"}));
+    EXPECT_EQ(again({"srun", "--mpi=pmix", "-w", "n1", "./app"}, {"--nodelist", "n2"}),
+              Words({"--mpi=pmix"}));
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When nothing of a job can be left: what its daemon has told, and what it could not tell.
+#include "recover/job_news.hpp"
+
+#include <gtest/gtest.h>
+
+namespace cryo::recover {
+namespace {
+
+const nlohmann::json begun = {{"begun", true}};
+
+nlohmann::json running(bool elsewhere)
+{
+    return {{"running", true}, {"elsewhere", elsewhere}};
+}
+
+nlohmann::json ended(const std::vector<std::string> &left)
+{
+    return {{"ended", true}, {"left", left}};
+}
+
+TEST(JobNews, ARunWithoutADaemonHasNoRanks)
+{
+    JobNews news;
+    news.begin_run();
+    EXPECT_TRUE(news.check_end());
+}
+
+TEST(JobNews, ADaemonThatHasSeenAllOfThemEndIsBelieved)
+{
+    JobNews news;
+    news.begin_run();
+    EXPECT_FALSE(news.take({{"keeper", 7}}));
+    EXPECT_EQ(news.keeper(), 7);
+    EXPECT_TRUE(news.check_end()); // no daemon yet
+    EXPECT_FALSE(news.take(begun));
+    EXPECT_TRUE(news.take(running(true)));
+    EXPECT_FALSE(news.check_end()); // it was killed, or has not ended yet
+    EXPECT_FALSE(news.take(ended({})));
+    EXPECT_TRUE(news.check_end());
+}
+
+TEST(JobNews, NodesAreNamed)
+{
+    JobNews news;
+    news.begin_run();
+    news.take(begun);
+    news.take(running(true));
+    news.take(ended({"n2", "n3"}));
+    const Result<void> end = news.check_end();
+    ASSERT_FALSE(end);
+    EXPECT_NE(end.error().text().find("its ranks on n2, n3"), std::string::npos);
+}
+
+TEST(JobNews, RanksThatHaveNotComeMayBeAnywhere)
+{
+    JobNews news;
+    news.begin_run();
+    news.take(begun);
+    news.take(ended({}));
+    EXPECT_FALSE(news.check_end());
+}
+
+TEST(JobNews, WhereAllWereHereNoneIsElsewhere)
+{
+    JobNews news;
+    news.begin_run();
+    news.take(begun);
+    news.take(running(false));
+    EXPECT_TRUE(news.check_end()); // also without a daemon's last words
+    news.begin_run();
+    news.take(begun);
+    EXPECT_TRUE(news.check_end()); // nor of one to which not all have come back
+    news.take(ended({"n2"}));
+    EXPECT_FALSE(news.check_end());
+}
+
+TEST(JobNews, ALauncherMayLeaveItsRanks)
+{
+    JobNews news;
+    news.begin_run();
+    EXPECT_FALSE(news.knows_launchers_end());
+    news.take({{"launcher_ended", true}, {"outlived", true}});
+    EXPECT_TRUE(news.knows_launchers_end());
+    EXPECT_TRUE(news.launcher_left_ranks());
+    news.begin_run();
+    EXPECT_FALSE(news.launcher_left_ranks());
+}
+
+} // namespace
+} // namespace cryo::recover

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The options of a launcher's command line by which its ranks are placed and reached: a restart
+// gives them to the fresh launcher, too.
+//
+//     const LauncherOptions of_job = launcher_options({"mpirun", "-n", "4", "--oversubscribe",
+//                                                      "./app"}, "/srv/ann", {});
+//     // of_job.words: {"--oversubscribe"}
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cryo::coord {
+
+struct LauncherOptions {
+    std::vector<std::string> words = {};
+    // The first option that is in no table: where the program begins is not known from there on, so
+    // nothing behind it is given again. "": there is none.
+    std::string unknown = {};
+};
+
+// `command`: a launcher with its words, run in `directory`, against which names of files are
+// understood. `instead`: options that the user gives now; they replace what they contradict. So do
+// variables of the environment that set a parameter of Open MPI's.
+LauncherOptions launcher_options(const std::vector<std::string> &command,
+                                 const std::string &directory,
+                                 const std::vector<std::string> &instead);
+
+} // namespace cryo::coord

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recover/subject.hpp"
+
+#include "cli/place.hpp"
+#include "coord/launch.hpp"
+#include "coord/snapshot.hpp"
+#include "keeper/series.hpp"
+#include "recover/decision.hpp"
+#include "recover/images.hpp"
+#include "recover/snapshots.hpp"
+
+#include <csignal>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+namespace cryo::recover {
+
+namespace {
+
+Checkpoint checkpoint_at(const std::string &path)
+{
+    struct stat status = {};
+    if (lstat(path.c_str(), &status) != 0)
+        return {};
+    constexpr int64_t second = 1'000'000'000;
+    return {.path = path, .made_ns = status.st_mtim.tv_sec * second + status.st_mtim.tv_nsec};
+}
+
+template <class Kind>
+Result<std::unique_ptr<Past>> past_in(const std::string &directory, int patience_ms)
+{
+    Result<Kind> past = Kind::take(directory, patience_ms);
+    if (!past)
+        return past.error();
+    return Result<std::unique_ptr<Past>>(std::make_unique<Kind>(std::move(*past)));
+}
+
+std::vector<std::string> with_keeping(std::vector<std::string> words,
+                                      const keeper::Settings &keeping)
+{
+    const std::vector<std::string> more = keeper::words_of(keeping);
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+class Program final : public Subject
+{
+  public:
+    using Subject::Subject;
+
+    Result<std::unique_ptr<Past>> past(int patience_ms) const override
+    {
+        return past_in<Images>(keeping().directory, patience_ms);
+    }
+    std::string path_of(const std::string &name) const override
+    {
+        return keeping().directory + "/" + name;
+    }
+    Checkpoint newest() const override
+    {
+        const Result<std::string> name = keeper::Series(keeping().directory).newest();
+        return name && !name->empty() ? checkpoint_at(path_of(*name)) : Checkpoint();
+    }
+    std::vector<std::string> restart_words(const std::string &name, int report) const override
+    {
+        std::vector<std::string> words = with_keeping(
+            {cli::command("cr_restart"), "-q", "--supervisor", std::to_string(report)}, keeping());
+        words.push_back(path_of(name));
+        return words;
+    }
+    int end_of(int wait_status) const override { return wait_status; }
+    std::string end_text(pid_t pid, int wait_status) const override
+    {
+        return fmt::format("process {} {}", pid, recover::end_text(wait_status));
+    }
+    bool has_daemon() const override { return false; }
+};
+
+class Job final : public Subject
+{
+  public:
+    Job(keeper::Settings keeping, const std::string &launcher)
+        : Subject(std::move(keeping)), is_hydra_(coord::is_hydra(launcher))
+    {}
+
+    Result<std::unique_ptr<Past>> past(int patience_ms) const override
+    {
+        return past_in<Snapshots>(keeping().directory, patience_ms);
+    }
+    std::string path_of(const std::string &name) const override
+    {
+        return fmt::format("{}/{}", store(), name);
+    }
+    Checkpoint newest() const override
+    {
+        const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());
+        const coord::Snapshot *latest = found ? found->latest() : nullptr;
+        return latest != nullptr ? checkpoint_at(path_of(std::to_string(latest->seq)))
+                                 : Checkpoint();
+    }
+    std::vector<std::string> restart_words(const std::string &name, int report) const override
+    {
+        std::vector<std::string> words = with_keeping(
+            {cli::command("ompi-restart"), "--seq", name, "--supervisor", std::to_string(report)},
+            keeping());
+        words.push_back(store());
+        return words;
+    }
+    // A launcher ends with the status of the rank that has failed. For one that was killed by a
+    // signal, Open MPI's and Slurm's add 128 to its number, as shells do; MPICH's does not.
+    int end_of(int wait_status) const override
+    {
+        constexpr int of_shell = 128;
+        if (!WIFEXITED(wait_status))
+            return wait_status;
+        const int signal = WEXITSTATUS(wait_status) - (is_hydra_ ? 0 : of_shell);
+        return signal > 0 && signal < SIGRTMIN ? signal : wait_status;
+    }
+    std::string end_text(pid_t pid, int wait_status) const override
+    {
+        const std::string of_launcher =
+            fmt::format("the launcher ({}) {}", pid, recover::end_text(wait_status));
+        const int of_rank = end_of(wait_status);
+        return of_rank == wait_status
+                   ? of_launcher
+                   : fmt::format("{}: a rank {}", of_launcher, recover::end_text(of_rank));
+    }
+    bool has_daemon() const override { return true; }
+
+  private:
+    std::string store() const { return keeping().directory + "/" + keeper::reference_name; }
+
+    bool is_hydra_;
+};
+
+} // namespace
+
+int64_t Subject::made_ns(const std::string &name) const
+{
+    return checkpoint_at(path_of(name)).made_ns;
+}
+
+std::unique_ptr<Subject> make_subject(keeper::Settings keeping,
+                                      const std::vector<std::string> &words)
+{
+    if (keeping.mpi)
+        return std::make_unique<Job>(std::move(keeping), words.front());
+    return std::make_unique<Program>(std::move(keeping));
+}
+
+} // namespace cryo::recover
