@@ -292,9 +292,12 @@ Result<void> keep(const SnapshotStore &store, Options &options)
     if (!settings.wanted())
         return {};
     settings.mpi = true;
-    settings.image = store.path();
-    Result<void> good =
-        cryo::keeper::complete(settings, std::filesystem::path(store.path()).parent_path());
+    std::error_code failed; // the keeper compares directories by their whole names
+    const std::filesystem::path snapshot = std::filesystem::canonical(store.path(), failed);
+    if (failed)
+        return Error::from_errno(store.path(), failed.value());
+    settings.image = snapshot;
+    Result<void> good = cryo::keeper::complete(settings, snapshot.parent_path());
     for (const std::string &notice : settings.notices)
         cryo::cli::say(command, notice);
     if (!good)

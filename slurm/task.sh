@@ -35,12 +35,13 @@ for command in cr_run cr_restart; do
     command -v $command > /dev/null || fail "there is no $command in PATH"
 done
 
+# The number of one element of an array may be that of the array as well.
+job=$SLURM_JOB_ID
+[ -z "${SLURM_ARRAY_TASK_ID-}" ] || job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
 directory=${directory%/}
 # A name that this task has again when its job has been requeued, and that no other task has.
 if [ -z "$directory" ]; then
-    directory=cryo-$SLURM_JOB_ID
-    [ -z "${SLURM_ARRAY_TASK_ID-}" ] || directory=cryo-${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
-    directory=$directory${step:+.$step}
+    directory=cryo-$job${step:+.$step}
 elif [ -n "${SLURM_ARRAY_TASK_ID-}" ]; then
     directory=$directory/$SLURM_ARRAY_TASK_ID
 fi
@@ -95,7 +96,7 @@ put_back()
     save
     if [ ! -e "$directory/latest" ]; then
         say "there is no image: the job does not go back into the queue"
-    elif ! said=$(scontrol requeue "$SLURM_JOB_ID" 2>&1); then
+    elif ! said=$(scontrol requeue "$job" 2>&1); then
         say "the job does not go back into the queue, and goes on unsaved: ${said:-scontrol has failed}"
     fi
 }

@@ -6,7 +6,9 @@
 #SBATCH --open-mode=append
 #SBATCH --signal=B:USR1@120
 
-images=images-$SLURM_JOB_ID # the number stays when the job is requeued
+job=${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID} # an element of an array
+job=${job:-$SLURM_JOB_ID}
+images=$PWD/images-$job # the number stays when the job is requeued
 automatic=(--interval 10m --before-deadline auto)
 
 # Slurm sends SIGUSR1 two minutes before the end: one more image, and the job goes back into the queue.
@@ -17,7 +19,7 @@ put_back()
         kill -TERM "$keeper"
         while [ -e "/proc/$keeper" ]; do sleep 1; done
     fi
-    [ ! -e "$images/latest" ] || scontrol requeue "$SLURM_JOB_ID"
+    [ ! -e "$images/latest" ] || scontrol requeue "$job"
 }
 trap put_back USR1
 

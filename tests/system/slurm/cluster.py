@@ -26,7 +26,7 @@ SlurmUser={user}
 SlurmdUser={user}
 SlurmctldPort={controller_port}
 AuthType=auth/munge
-AuthInfo=socket={place}/munge.sock,cred_expire=5
+AuthInfo=socket={place}/munge.sock
 CredType=cred/munge
 StateSaveLocation={place}/state
 SlurmdSpoolDir={place}/spool.%n

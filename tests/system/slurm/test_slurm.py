@@ -66,12 +66,13 @@ class Job:
     def await_state(self, *states):
         self.wait(f"job {self.number} to be {states}", lambda: self.state() in states)
 
-    def runs_again(self, before):
-        facts = self.facts()
-        return facts["JobState"] == "RUNNING" and int(facts["Restarts"]) > before
-
     def await_requeued(self, before=0):
-        self.wait("the job to run again", lambda: self.runs_again(before))
+        """Slurm would wait two minutes, until nobody has a credential of the first run any more. A second
+        is enough to tell that of the next one from it."""
+        self.wait("the requeue", lambda: int(self.facts()["Restarts"]) > before and
+                  self.state() in ("PENDING", "RUNNING"))
+        self.case.operate("update", f"jobid={self.number}", "starttime=now+2", check=False)
+        self.await_state("RUNNING")
 
     def log(self):
         return self.case.read(f"slurm-{self.number}.out")
@@ -105,6 +106,10 @@ class Case(unittest.TestCase):
         except FileNotFoundError:
             return ""
 
+    def logs(self):
+        return "\n".join(f"{name}:\n{self.read(name)}" for name in sorted(os.listdir(self.top))
+                         if name.endswith(".out"))
+
     def run_as_user(self, *words):
         kept = {name: value for name, value in os.environ.items()
                 if not name.startswith(("CRYO_", "LD_PRELOAD", "SLURM_")) or name == "SLURM_CONF"}
@@ -122,7 +127,8 @@ class Case(unittest.TestCase):
 
     def await_more(self, name="numbers"):
         before = len(self.numbers(name))
-        wait_until("further numbers", lambda: len(self.numbers(name)) > before + 5)
+        wait_until("further numbers", lambda: len(self.numbers(name)) > before + 5,
+                   failure=lambda text: AssertionError(f"{text}\n{self.logs()}"))
         self.check_numbers(name)
 
 
@@ -285,7 +291,8 @@ class Jobs(Cluster):
         for index in (1, 2):
             self.await_image(f"cryo-{job.number}_{index}")
         elements[1].warn()
-        elements[1].await_requeued()
+        elements[1].await_requeued() # whose number is that of the array, too
+        self.assertEqual("0", elements[0].facts()["Restarts"])
         for index in (1, 2):
             self.await_more(f"numbers{index}")
         self.finish(*elements)
