@@ -39,7 +39,7 @@ class Leftovers
     // Children whose images may still come: the command of a keeper that was killed, and keepers.
     Result<std::set<pid_t>> savers(bool keepers_too) const;
 
-    // Those of them that go on without the first one. A copy from which an image is written is
+    // Children of these that go on without the first one. A copy from which an image is written is
     // none, nor is one that is ending: without memory of its own it has no program any more.
     Result<std::set<pid_t>> going_on() const;
 
