@@ -109,7 +109,7 @@ class Filters(case.Case):
             self.assertIn("cannot be saved: the seccomp filter here ends a process that calls "
                           "kcmp(2)", said.read())
         said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
-        self.assertIn("that cr_run has not tried out", said)
+        self.assertIn("that cr_run has not found harmless", said)
         self.assert_alive(program)
         self.end(program)
         program = self.start()
@@ -142,7 +142,7 @@ import filters
         case.wait_until("it is executed", lambda: case.status(program.pid, "Name") == "sleep")
         for options in ((), ("--attach",)):
             said = self.refuse(errno.ENOTSUP, *options, "-f", "image", program.pid)
-            self.assertIn("that cr_run has not tried out", said)
+            self.assertIn("that cr_run has not found harmless", said)
         self.assertIsNone(program.poll())
 
     def test_what_is_tried_out(self):

@@ -66,7 +66,8 @@ std::optional<FilterObstacle> filter_obstacle(const Proc &proc, std::string_view
                               "start it without: what Cryo calls would end it"};
     const unsigned known = AgentDoor::filters_of(proc);
     if (known == 0)
-        return FilterObstacle{"runs under a seccomp filter that cr_run has not tried out",
+        return FilterObstacle{"runs under a seccomp filter of its own, or one that cr_run has not "
+                              "found harmless",
                               "start it by cr_run, which says what is in the way, or without the "
                               "filter"};
     if (count_filters(status) != known)
