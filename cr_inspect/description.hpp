@@ -30,6 +30,12 @@ struct PageCounts {
     uint64_t base = 0;
 
     uint64_t all() const { return data + zero + base; }
+    void operator+=(const PageCounts &more)
+    {
+        data += more.data;
+        zero += more.zero;
+        base += more.base;
+    }
 };
 
 class Description

@@ -2,12 +2,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/print.hpp"
-#include "base/write_all.hpp"
+#include "destination.hpp"
 #include "views.hpp"
 
 namespace cryo::inspect {
@@ -194,58 +191,6 @@ Result<Selection> choose(const Description &about, const std::string &text)
     selected->length = to - from;
     return selected;
 }
-
-class Destination
-{
-  public:
-    static Result<Destination> open(const std::string &path)
-    {
-        if (path == "-")
-            return Destination(Fd(dup(STDOUT_FILENO)), "standard output", false);
-        Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-        if (!fd && errno == EEXIST)
-            return Error(EEXIST, path + ": exists; choose another name");
-        if (!fd)
-            return Error::from_errno(path, errno);
-        return Destination(std::move(fd), path, true);
-    }
-
-    Result<void> write(Bytes bytes)
-    {
-        at_ += bytes.size();
-        return write_all(fd_.get(), name_ + ": writing", bytes);
-    }
-    // Zeros, without taking space; false: not possible here.
-    bool skip(uint64_t length)
-    {
-        if (!file_ || lseek(fd_.get(), off_t(length), SEEK_CUR) < 0)
-            return false;
-        at_ += length;
-        return true;
-    }
-    Result<void> finish()
-    {
-        if (file_ && ftruncate(fd_.get(), off_t(at_)))
-            return Error::from_errno(name_ + ": writing", errno);
-        return {};
-    }
-    // A part of a file must not be mistaken for the whole.
-    void discard() const
-    {
-        if (file_)
-            unlink(name_.c_str());
-    }
-
-  private:
-    Destination(Fd fd, std::string name, bool file)
-        : fd_(std::move(fd)), name_(std::move(name)), file_(file)
-    {}
-
-    Fd fd_;
-    std::string name_;
-    bool file_;
-    uint64_t at_ = 0;
-};
 
 // Returns the bytes of pages that the image does not have.
 Result<uint64_t> copy(Image &image, const Selection &what, Destination &to)

@@ -28,10 +28,6 @@ Result<void> extract(const Input &input, const Options &options);               
 // "signal 11", "fd 3": a readable name for what a record is about.
 std::string label_of(const StoredRecord &record); // records.cpp
 
-// Lists what a restart cannot restore alone, contents that are in no image, and notices. One line
-// each.
-std::vector<std::string> not_saved(const Description &about); // files.cpp
-
 void print_json(const nlohmann::ordered_json &json); // json.cpp
 
 // Prints an error, with what is still known about the file.
