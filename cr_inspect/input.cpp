@@ -99,7 +99,26 @@ Source Input::load(const std::string &path) const
         out.error = snapshot.error();
         return out;
     }
-    out.snapshot = std::move(*snapshot);
+    take(out, std::move(*snapshot));
+    return out;
+}
+
+Source Input::load_file(Fd fd, const std::string &path) const
+{
+    Source out{.name = path};
+    auto snapshot =
+        Snapshot::open(std::move(fd), path, {.find_base = BaseFinder(options_.bases).beside(path)});
+    if (!snapshot) {
+        out.error = snapshot.error();
+        return out;
+    }
+    take(out, std::move(*snapshot));
+    return out;
+}
+
+void Input::take(Source &out, std::unique_ptr<Snapshot> snapshot) const
+{
+    out.snapshot = std::move(snapshot);
     out.kind = out.snapshot->is_directory() ? "directory"
                : out.snapshot->is_plain()   ? "image"
                                             : "archive";
@@ -120,8 +139,8 @@ Source Input::load(const std::string &path) const
         out.entries.push_back(std::move(entry));
     }
     if (out.entries.empty() && options_.pid)
-        out.error = Error(ENOENT, fmt::format("{}: has no image of pid {}", path, options_.pid));
-    return out;
+        out.error =
+            Error(ENOENT, fmt::format("{}: has no image of pid {}", out.name, options_.pid));
 }
 
 Result<std::unique_ptr<Image>> Input::open(const Source &source, const Entry &entry) const

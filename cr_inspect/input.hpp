@@ -10,6 +10,7 @@
 
 #include <memory>
 
+#include "base/fd.hpp"
 #include "description.hpp"
 #include "image/snapshot.hpp"
 #include "options.hpp"
@@ -42,6 +43,8 @@ class Input
 
     // With --pid, only that process.
     Source load(const std::string &path) const;
+    // A regular file that is open; the path is its name, beside which a base is looked for.
+    Source load_file(Fd fd, const std::string &path) const;
 
     // The image of an entry, for its pages. Not from a stream, which cannot be read again.
     Result<std::unique_ptr<image::Image>> open(const Source &source, const Entry &entry) const;
@@ -51,6 +54,7 @@ class Input
 
   private:
     Source load_stream(const std::string &path, int fd) const;
+    void take(Source &out, std::unique_ptr<image::Snapshot> snapshot) const;
     bool wanted(uint32_t pid) const { return !options_.pid || pid == options_.pid; }
 
     const Options &options_;

@@ -19,22 +19,26 @@ void complain(const Error &error, const std::string &path)
         cryo::print(stderr, "{}: {}: {}\n", kCommand, printable(path), more);
 }
 
+bool complain_of(const Source &source)
+{
+    if (source.error)
+        complain(*source.error, source.name);
+    bool good = !source.error;
+    for (const Entry &e : source.entries) {
+        if (e.error)
+            complain(*e.error, e.name);
+        good = good && !e.error;
+    }
+    return good;
+}
+
 namespace {
 
-// Reports what could not be read; true if everything could.
 bool complain_of_all(const std::vector<Source> &sources)
 {
     bool good = true;
-    for (const Source &s : sources) {
-        if (s.error)
-            complain(*s.error, s.name);
-        good = good && !s.error;
-        for (const Entry &e : s.entries) {
-            if (e.error)
-                complain(*e.error, e.name);
-            good = good && !e.error;
-        }
-    }
+    for (const Source &s : sources)
+        good = complain_of(s) && good;
     return good;
 }
 
@@ -77,6 +81,8 @@ int run(const Options &options)
             complain(ok.error(), options.files[0]);
         return ok ? kGood : kDamaged;
     }
+    if (options.html)
+        return show_page(input, options);
     std::vector<Source> sources;
     for (const std::string &file : options.files)
         sources.push_back(input.load(file));

@@ -31,6 +31,7 @@ struct Options {
     bool records = false;
     bool verify = false;
     bool diff = false;
+    bool html = false;
     std::string extract = {};
     std::string output = {};
     std::vector<std::string> bases = {};

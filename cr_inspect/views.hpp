@@ -24,6 +24,7 @@ int show_json(const std::vector<Source> &sources);                              
 int verify(const Input &input, const Options &options, const Output &out);          // verify.cpp
 int show_difference(const Input &input, const Options &options, const Output &out); // diff.cpp
 Result<void> extract(const Input &input, const Options &options);                   // extract.cpp
+int show_page(const Input &input, const Options &options);                          // html/page.cpp
 
 // "signal 11", "fd 3": a readable name for what a record is about.
 std::string label_of(const StoredRecord &record); // records.cpp
@@ -32,5 +33,7 @@ void print_json(const nlohmann::ordered_json &json); // json.cpp
 
 // Prints an error, with what is still known about the file.
 void complain(const Error &error, const std::string &path);
+// Of all that could not be read; true if everything could.
+bool complain_of(const Source &source);
 
 } // namespace cryo::inspect

@@ -112,8 +112,10 @@ Result<std::unique_ptr<Snapshot>> Snapshot::open(const std::string &path, OpenOp
     auto image = snapshot->directory_ ? snapshot->open_in_directory(kTreeFile)
                                       : Image::open(path, std::move(options));
     if (!image && snapshot->directory_ && image.error().code() == ENOENT)
-        return Error(ENOENT, path + ": is a directory without images of a tree (" + kTreeFile +
-                                 "); the snapshot of an MPI job is brought back by ompi-restart");
+        return Error(ENOENT,
+                     path + ": is a directory without images of a tree (" + kTreeFile +
+                         "); the snapshot of an MPI job is brought back by ompi-restart, and shown "
+                         "by cr_inspect --html");
     if (!image)
         return image.error();
     if (auto ok = snapshot->take(std::move(*image)); !ok)

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot of an MPI job, and the earlier ones of its directory: the time line of the job.
+//
+//     auto job = JobSource::find("ompi_global_snapshot_412.ckpt");
+//     if (job && *job)
+//         good = JobSection(page, limits, input, **job).show();
+#pragma once
+
+#include "coord/snapshot.hpp"
+#include "html/pieces.hpp"
+#include "html/process.hpp"
+
+namespace cryo::inspect {
+
+class JobSource
+{
+  public:
+    // The directory of a job's snapshots, of which the last one is shown, or that of one of them.
+    // Empty: it is something else.
+    static Result<std::optional<JobSource>> find(const std::string &path);
+
+    std::string path() const { return store_.path(); }
+    const std::map<int, coord::Snapshot> &snapshots() const { return store_.snapshots(); }
+    const coord::Snapshot &shown() const { return store_.snapshots().at(seq_); }
+    std::string title() const; // "mpirun -n 4 ./ring"
+
+    Source load(const coord::SnapshotImage &image, const Input &input) const;
+
+  private:
+    JobSource(coord::SnapshotStore store, int seq) : store_(std::move(store)), seq_(seq) {}
+    Result<Fd> open(const coord::SnapshotImage &image) const;
+
+    coord::SnapshotStore store_;
+    int seq_;
+};
+
+class JobSection
+{
+  public:
+    JobSection(Html &page, const PageLimits &limits, const Input &input, const JobSource &job)
+        : page_(page), limits_(limits), input_(input), job_(job), sections_(limits.text)
+    {}
+
+    // False: an image could not be read, as standard error says, too.
+    bool show();
+
+  private:
+    void facts();
+    void generations();
+    void nodes();
+    void sets();
+    void ranks();
+    void rank(HtmlTable &table, const coord::SnapshotImage &image, bool with_section,
+              uint64_t largest);
+
+    Html &page_;
+    const PageLimits &limits_;
+    const Input &input_;
+    const JobSource &job_;
+    Html sections_; // of ranks
+    bool good_ = true;
+};
+
+} // namespace cryo::inspect
