@@ -27,8 +27,9 @@ CRYO_PACKAGES_VM=(
 
 CRYO_PACKAGES_LINT=(clang-format clang-tidy shellcheck sparse pyflakes3 perl)
 
-# To check, in the full tier, what other distributions and clusters install Cryo by.
-CRYO_PACKAGES_CLUSTER=(rpm rpmlint ansible-core ansible-lint prometheus)
+# Of the full tier alone: what other distributions and clusters install Cryo by, and a browser that
+# shows the pages of cr_inspect --html.
+CRYO_PACKAGES_FULL=(rpm rpmlint ansible-core ansible-lint prometheus chromium)
 
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.
 CRYO_PACKAGES_TEST=(

@@ -5,13 +5,11 @@
 //   first, second   two checkpoints of one process, with some changes in between
 //   delta           the second as a delta of the first
 //   archive, tree/  a parent, its child, and a zombie
-#include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
-#include <fmt/format.h>
 #include <sys/mman.h>
 
-#include "image/snapshot.hpp"
+#include "making.hpp"
 
 using namespace cryo;
 using namespace cryo::image;
@@ -24,33 +22,6 @@ constexpr uint32_t kShared = 3;
 constexpr uint64_t kHeap = 0x555555560000 / kPageSize;
 constexpr uint64_t kData = 0x555555556000 / kPageSize;
 constexpr uint64_t kStack = 0x7ffffffde000 / kPageSize;
-
-template <class T>
-T check(Result<T> result)
-{
-    if (!result) {
-        fmt::print(stderr, "make_images: {}\n", result.error().text());
-        exit(1);
-    }
-    return std::move(*result);
-}
-
-void check(const Result<void> &result)
-{
-    if (!result) {
-        fmt::print(stderr, "make_images: {}\n", result.error().text());
-        exit(1);
-    }
-}
-
-// Pages whose contents identify them.
-std::vector<uint8_t> pages(uint8_t seed, size_t count)
-{
-    std::vector<uint8_t> out(count * kPageSize);
-    for (size_t i = 0; i < out.size(); i++)
-        out[i] = uint8_t(seed + i / kPageSize + i % 251);
-    return out;
-}
 
 void add_process(ImageWriter &w, uint32_t pid, std::string_view comm)
 {
@@ -161,12 +132,6 @@ void add_memory(ImageWriter &w, bool second)
     auto contents = pages(50, 2);
     std::fill(contents.begin() + 6000, contents.end(), uint8_t(0));
     check(w.add_pages(kUnlinked, 0, contents));
-}
-
-std::unique_ptr<ImageWriter> writer(const std::string &path, const WriterOptions &options)
-{
-    auto sink = check(FileSink::create(path, {.direct = false, .sync = false}));
-    return check(ImageWriter::create(std::move(sink), options));
 }
 
 void add_all(ImageWriter &w, uint32_t pid, std::string_view comm, bool second)
