@@ -164,7 +164,7 @@ bool JobSection::show()
 {
     {
         auto section = page_.in("section", {{"class", "job"}, {"id", "job"}});
-        page_.leaf("h2", job_.title());
+        page_.leaf("h2", fmt::format("Snapshot {}", job_.shown().seq));
         page_.leaf("p", job_.path(), {{"class", "file"}});
         facts();
         generations();

@@ -276,10 +276,7 @@ void draw_legend(Html &page)
 {
     const auto add = [&](const char *style, std::string_view text) {
         auto item = page.in("li");
-        {
-            auto swatch = page.in("svg", {{"viewBox", "0 0 10 10"}, {"aria-hidden", "true"}});
-            page.single("rect", {{"class", style}, {"width", "10"}, {"height", "10"}});
-        }
+        draw_swatch(page, style);
         page.text(text);
     };
     auto legend = page.in("ul", {{"class", "legend"}});

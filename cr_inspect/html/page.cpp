@@ -95,6 +95,14 @@ class Page
         return fmt::format("{}, pid {}", process.comm, process.pid);
     }
 
+    // Empty where the page has the title already.
+    std::string section_title(const Source &source, const Entry &entry) const
+    {
+        if (subjects_.size() == 1 && source.entries.size() == 1)
+            return "";
+        return entry.error ? entry.name : title_of(entry.about);
+    }
+
     void head(Html &page) const
     {
         auto head = page.in("head");
@@ -226,7 +234,7 @@ class Page
                                                "with --all.",
                                                number_text(number)));
             if (number < limits_.processes)
-                section.show(id_of(number), e.error ? e.name : title_of(e.about), source, e);
+                section.show(id_of(number), section_title(source, e), source, e);
             number++;
         }
     }

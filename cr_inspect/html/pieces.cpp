@@ -45,6 +45,13 @@ void say_left_out(Html &page, std::string_view text)
     page.leaf("p", text, {{"class", "left-out"}});
 }
 
+void draw_swatch(Html &page, const char *style)
+{
+    auto swatch =
+        page.in("svg", {{"class", "swatch"}, {"viewBox", "0 0 10 10"}, {"aria-hidden", "true"}});
+    page.single("rect", {{"class", style}, {"width", "10"}, {"height", "10"}});
+}
+
 void add_definition(Html &page, std::string_view term, std::string_view text)
 {
     auto both = page.in("div");

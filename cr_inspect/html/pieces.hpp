@@ -40,6 +40,9 @@ std::string amount_text(uint64_t count, std::string_view one, std::string_view m
 // Says what a list lacks.
 void say_left_out(Html &page, std::string_view text);
 
+// A square in the colour of a style of the pictures, before its explanation.
+void draw_swatch(Html &page, const char *style);
+
 // A term and what it is.
 void add_definition(Html &page, std::string_view term, std::string_view text);
 

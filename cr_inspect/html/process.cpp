@@ -35,7 +35,8 @@ void ProcessSection::show(const std::string &id, const std::string &title, const
                           const Entry &entry)
 {
     auto section = page_.in("section", {{"class", "process"}, {"id", id}});
-    page_.leaf("h2", title);
+    if (!title.empty())
+        page_.leaf("h2", title);
     page_.leaf("p", entry.name, {{"class", "file"}});
     if (entry.error) {
         page_.leaf("p", entry.error->text(), {{"class", "bad"}});
@@ -171,8 +172,8 @@ void ProcessSection::environment(const Description &about)
         return;
     if (limits_.rows != SIZE_MAX) {
         page_.leaf("p",
-                   fmt::format("{} of the environment are not on this page, as they may hold "
-                               "secrets; --all shows them.",
+                   fmt::format("The environment ({}) is not on this page, as it may hold secrets; "
+                               "--all shows it.",
                                amount_text(variables.size(), "variable", "variables")),
                    {{"class", "left-out"}});
         return;

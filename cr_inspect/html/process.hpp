@@ -18,7 +18,7 @@ class ProcessSection
         : page_(page), limits_(limits), input_(input)
     {}
 
-    // `id` is that of the section, for links; `title` what it is called.
+    // `id` is that of the section, for links; `title` what it is called, empty: as the page is.
     void show(const std::string &id, const std::string &title, const Source &source,
               const Entry &entry);
 

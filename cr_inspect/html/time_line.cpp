@@ -92,7 +92,7 @@ void TimeLine::merge()
 
 double TimeLine::x_of(int64_t time) const
 {
-    constexpr double kMargin = 24; // half of a wide bar
+    constexpr double kMargin = 40; // half of a size above a bar
     const double length = double(last_) - double(first_);
     const double share = length > 0 ? (double(time) - double(first_)) / length : 0.5;
     return kLeft + kMargin + share * (kRight - kLeft - 2 * kMargin);
@@ -151,6 +151,23 @@ void TimeLine::draw_bar(Html &page, const Moment &m, uint64_t largest, bool with
                   {{"class", "bytes"}, {"x", place(x)}, {"y", place(kBottom - height - 6)}});
 }
 
+void TimeLine::draw_caption(Html &page) const
+{
+    auto caption = page.in("figcaption");
+    page.leaf("span", label_);
+    const auto explain = [&](const char *style, const char *text) {
+        auto item = page.in("span");
+        draw_swatch(page, style);
+        page.text(text);
+    };
+    if (std::ranges::any_of(moments_, &Moment::part)) {
+        explain("whole", "complete");
+        explain("part", "needs an earlier one");
+    }
+    if (std::ranges::any_of(moments_, &Moment::current))
+        explain("current", "shown on this page");
+}
+
 void TimeLine::draw(Html &page)
 {
     if (moments_.size() < 2)
@@ -160,7 +177,7 @@ void TimeLine::draw(Html &page)
     for (const Moment &m : moments_)
         largest = std::max(largest, m.bytes);
     auto figure = page.in("figure", {{"class", "time-line"}});
-    page.leaf("figcaption", label_);
+    draw_caption(page);
     auto svg = page.in("svg", {{"viewBox", fmt::format("0 0 {} {}", kWidth, kHeight)},
                                {"role", "img"},
                                {"aria-label", label_}});

@@ -36,6 +36,7 @@ class TimeLine
 
   private:
     void merge();
+    void draw_caption(Html &page) const;
     void draw_sizes(Html &page, uint64_t largest) const;
     void draw_times(Html &page) const;
     void draw_bar(Html &page, const Moment &moment, uint64_t largest, bool with_size) const;
