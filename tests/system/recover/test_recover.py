@@ -148,7 +148,7 @@ os.abort()
         self.assertFalse(os.path.exists(self.path("one")))
 
     def test_own_end_is_no_fault(self):
-        supervisor = self.python("import sys; sys.exit(75)")
+        supervisor = self.python("import sys; sys.exit(75)", interval="1h")
         self.assertEqual(supervisor.wait(lab.PATIENCE), 75)
         self.assertEqual(self.errors(), "")
         self.assertEqual(self.images(), [])
