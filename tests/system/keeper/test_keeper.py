@@ -213,9 +213,9 @@ class Keeper(unittest.TestCase):
         self.assert_complete("two")
 
     def test_slow_second_directory_delays_nothing(self):
-        # An image of nine MiB and more takes ten seconds to copy.
+        # An image of nine MiB and more takes a quarter of an hour to copy.
         program = self.start("--interval", "100ms", "--into", "one", "--second", "two",
-                             "--bandwidth", "1M")
+                             "--bandwidth", "10k")
         wait_until("a copy that has begun", lambda: self.hidden("two"))
         committed = self.committed()
         wait_until("three more images in the first", lambda: self.committed() >= committed + 3)
