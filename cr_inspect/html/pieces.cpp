@@ -31,7 +31,7 @@ std::string number_text(uint64_t number)
 {
     std::string out = fmt::format("{}", number);
     for (size_t at = out.size(); at > 3; at -= 3)
-        out.insert(at - 3, ",");
+        out.insert(at - 3, 1, ',');
     return out;
 }
 
