@@ -79,23 +79,6 @@ class Signals(case.Case):
         self.assertIn("saved False", self.output())
         self.assertNotIn("entered", self.output())
 
-    def test_while_a_callback_does_not_end(self):
-        self.start("""
-            @cryo.after_checkpoint
-            def after():
-                say("after")
-                await_file("go")
-            try:
-                cryo.checkpoint("image")
-            except KeyboardInterrupt:
-                say("interrupted")
-        """)
-        self.await_line("after")
-        self.interrupt()
-        self.await_line("interrupted")
-        self.touch("go")
-        self.end()
-
     def test_handlers_that_raise_around_sections(self):
         """Wherever that happens, the section has been left, or was not entered."""
         self.start("""
