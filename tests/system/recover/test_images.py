@@ -96,9 +96,8 @@ class Images(lab.Case):
     def test_prune(self):
         """The oldest go; a delta keeps its base; what is left is good."""
         program = self.program()
-        for name in ("old", "older"):
+        for name in ("old", "older", "base"):
             self.save(name, program.pid)
-        self.save("base", program.pid, "--delta=incremental")
         self.save("new", program.pid, "--delta=incremental")
         with open(self.path("images", "notes"), "w", encoding="ascii") as file:
             file.write("mine")

@@ -81,7 +81,9 @@ class Screen:
         """The lines of the last screen that was written whole."""
         screens = self.read().split(HOME)
         whole = [one for one in screens[1:] if "\033[J" in one]
-        return whole[-1].split("\033[J")[0].replace("\033[K", "").split("\r\n") if whole else []
+        if not whole:
+            return []
+        return whole[-1].split("\033[J")[0].replace("\033[K", "").replace("\r", "").split("\n")
 
     def line_of(self, pid):
         return next((line for line in self.frame() if line.split()[:1] == [str(pid)]), None)
