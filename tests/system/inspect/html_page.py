@@ -90,7 +90,7 @@ class Page(HTMLParser):
     def bars(self):
         """Of time lines: the style of each."""
         return [found["class"] for name, found in self.elements
-                if name == "rect" and re.match("(whole|part)", found.get("class", ""))]
+                if name == "rect" and "x" in found and re.match("whole|part", found.get("class", ""))]
 
     def policy(self):
         (found,) = [a["content"] for name, a in self.elements
