@@ -26,7 +26,7 @@ class Coordinator
 {
   public:
     // `supervisor`: a pipe to it; none: nobody supervises the job.
-    Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor);
+    Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor = Fd());
     Result<void> begin();
     Daemon &local() { return local_; }
 

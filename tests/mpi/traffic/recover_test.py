@@ -49,7 +49,7 @@ class Supervised(job_test.Jobs):
     def victims(self):
         """The launcher, its helpers and the ranks: nothing of Cryo's, and no copy of a rank from which
         an image is written."""
-        helpers = ("cr_run", "keeper", "mpi-daemon", "ompi-checkpoint")
+        helpers = ("cr_run", "keeper", "mpi-daemon", "ompi-checkpoint", "cr_restart")
         found = []
         for pid in run_mpi.descendants(self.job.pid)[1:]:
             try:
