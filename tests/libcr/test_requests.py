@@ -94,6 +94,7 @@ class Requests(unittest.TestCase):
         self.lab.kill(program)
         again = self.lab.restart("-q")
         self.addCleanup(again.stderr.close)
+        self.lab.await_line(f"reaped {CR_ERESTARTED}", again)
         self.lab.await_line("done 0", again)
         self.assertEqual(self.lab.log()[3:], ["leaves 0", "asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
         self.assertEqual(self.lab.end(again), 9)
