@@ -13,7 +13,6 @@ namespace cryo::top {
 
 namespace {
 
-using cli::Align;
 using cli::printable;
 using survey::Running;
 

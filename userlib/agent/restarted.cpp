@@ -55,7 +55,7 @@ int filters_of_restart()
             break;
         n = n < 0 ? 0 : n;
         for (long i = 0; i < n; i++)
-            number.take(part[i]);
+            number.take(part[i]); // NOLINT: the system call has filled it
     }
     return number.value();
 }

@@ -164,7 +164,7 @@ constexpr int not_tried = 2; // exit code
 std::string find_obstacle()
 {
     void *const shared =
-        mmap(nullptr, sizeof(Call *), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, sizeof(void *), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return fmt::format("no memory to try out the seccomp filter: {}", strerror(errno));
     auto *const tried = static_cast<const Call *volatile *>(shared);
@@ -175,7 +175,7 @@ std::string find_obstacle()
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     const Call *const last = *tried;
-    munmap(shared, sizeof(Call *));
+    munmap(shared, sizeof(void *));
     if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 && last == nullptr)
         return {};
     if (child > 0 && WIFSIGNALED(status) && last != nullptr)

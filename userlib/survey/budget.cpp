@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <map>
-#include <ranges>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,7 +38,8 @@ void keep_newest_good(const Shelf &shelf, const std::function<bool(const Stored 
                       Names &stay)
 {
     std::map<std::pair<pid_t, std::string>, bool> programs; // whether a good one is found
-    for (const Stored &one : std::views::reverse(shelf.images)) {
+    for (auto at = shelf.images.rbegin(); at != shelf.images.rend(); ++at) {
+        const Stored &one = *at;
         if (one.broken || (one.kind != Kind::image && one.kind != Kind::archive))
             continue;
         bool &found = programs[{one.pid, one.program}];
@@ -99,7 +99,8 @@ std::vector<size_t> surplus(const Shelf &shelf, uint64_t budget, uid_t owner,
             keep_with_needs(one, stay);
     }
     keep_newest_good(shelf, is_good, stay);
-    for (const Stored &one : std::views::reverse(shelf.images)) {
+    for (auto at = shelf.images.rbegin(); at != shelf.images.rend(); ++at) {
+        const Stored &one = *at;
         Names more = stay;
         keep_with_needs(one, more);
         if (bytes_of(shelf, more) > budget)

@@ -178,7 +178,9 @@ std::vector<Running> Survey::look()
             return job.said.program == one.said.program && one.obstacle;
         });
     });
-    for (const auto &[first, members] : trees(own_processes(), tops)) {
+    for (const auto &tree : trees(own_processes(), tops)) {
+        const pid_t first = tree.first; // clang 14 takes no binding into a lambda
+        const auto &members = tree.second;
         const auto known = std::ranges::find_if(
             all, [&](const Running &one) { return one.said.program == first && one.obstacle; });
         if (known != all.end()) {
