@@ -52,7 +52,7 @@ void add_options(CLI::App &app, Options &options)
     app.add_flag("--batch", options.batch, "Print text, also where there is no terminal");
     app.footer(
         "Keys: q ends, s sorts by something else, p pauses and goes on, space looks at once.");
-    cryo::cli::add_examples(app, {{"cr_top", "shows programs until q is pressed"},
+    cryo::cli::add_examples(app, {{"cr_top -d 5", "shows programs until q is pressed"},
                                   {"cr_top --once --batch", "prints one screen, for a script"}});
 }
 

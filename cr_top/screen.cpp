@@ -100,7 +100,7 @@ std::vector<std::string> Screen::lines(std::vector<Running> all, bool paused) co
         lines.emplace_back("no program runs under cr_run, and none is saved by itself");
         return lines;
     }
-    using enum Align;
+    using enum cli::Align;
     cli::Columns table({right, left, left, right, right, right, right, left, left});
     table.add({"PID", "STATE", "LAST CHECKPOINT", "STOOD STILL", "SIZE", "FAULTS", "RECOVERIES",
                "WHERE", "PROGRAM"});

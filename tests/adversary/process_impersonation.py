@@ -133,10 +133,11 @@ while packet := connection.recv(8192):
     _, _, op, base, *bits = struct.unpack("=IHHQQQQ", packet)
     if op == DESCRIPTORS:
         numbers = [base + i for i in range(192) if bits[i // 64] >> i % 64 & 1]
-        if sys.argv[1] == "early":
-            os.dup2(other, 100)
-        reply(op, pass_on=numbers)
+        before = os.dup(100)
         os.dup2(other, 100)
+        late = sys.argv[1] == "late" # then what was there before is passed on
+        reply(op, pass_on=[before if late and number == 100 else number for number in numbers])
+        os.close(before)
         print("exchanged", flush=True)
         continue
     if op != PREPARE:

@@ -32,7 +32,7 @@ LAST = set("""
     __cxa_begin_catch __cxa_end_catch __cxa_rethrow _Unwind_Resume __gxx_personality_v0 _ZdlPvm
     """.split())
 
-DAEMONS = {"describe", "node", "topology"} # in no rank
+DAEMONS = {"clocks_below", "counts_below", "describe", "node", "topology"} # in no rank
 ORDINARY = {
     "program": ("dladdr realpath", "asked in MPI_Init"),
     "threads": ("pthread_key_create pthread_setspecific",

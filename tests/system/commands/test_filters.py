@@ -55,10 +55,11 @@ class Filters(case.Case):
 
     def bring_back(self, image, filtered=None):
         """The program, and what cr_restart says until that answers."""
-        with open(self.path("said"), "w", encoding="utf-8") as said:
+        path = self.path("said." + image)  # which is the program's own, too, from now on
+        with open(path, "w", encoding="utf-8") as said:
             restarted = self.restart(image, preexec_fn=filtered, stderr=said)
         self.tell(restarted)
-        with open(self.path("said"), encoding="utf-8") as said:
+        with open(path, encoding="utf-8") as said:
             return restarted, said.read()
 
     def go_through(self, filtered):
@@ -103,9 +104,10 @@ class Filters(case.Case):
 
     def test_that_ends_processes(self):
         deadly = filters.put_on({filters.KCMP: filters.KILL})
-        with open(self.path("said"), "w", encoding="utf-8") as said:
+        path = self.path("said")
+        with open(path, "w", encoding="utf-8") as said:
             program = self.start(preexec_fn=deadly, stderr=said)
-        with open(self.path("said"), encoding="utf-8") as said:
+        with open(path, encoding="utf-8") as said:
             self.assertIn("cannot be saved: the seccomp filter here ends a process that calls "
                           "kcmp(2)", said.read())
         said = self.refuse(errno.ENOTSUP, "-f", "image", program.pid)
@@ -115,10 +117,11 @@ class Filters(case.Case):
         program = self.start()
         self.save("-f", "image", program.pid)
         self.end(program)
-        with open(self.path("said"), "w", encoding="utf-8") as said:
+        path = self.path("said")
+        with open(path, "w", encoding="utf-8") as said:
             program = self.restart("image", preexec_fn=deadly, stderr=said)
         self.assert_alive(program)
-        with open(self.path("said"), encoding="utf-8") as said:
+        with open(path, encoding="utf-8") as said:
             self.assertIn("cannot be saved again: the seccomp filter here", said.read())
         self.refuse(errno.ENOTSUP, "-f", "again", child_of(program))
         self.assert_alive(program)
