@@ -116,6 +116,7 @@ class Job:
         wait_for(lambda: not any(is_alive(pid) for pid in pids), "the end of the job")
 
     def end(self, code=0):
+        Path(self.case.scratch, "end").touch()
         try:
             got = self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -143,8 +144,9 @@ class Case(unittest.TestCase):
         return settings
 
     def start(self, ranks, steps, limit=None, **more):
-        for old in Path(self.scratch).glob("started.*"):
-            old.unlink()
+        for old in [*Path(self.scratch).glob("started.*"), Path(self.scratch, "end")]:
+            old.unlink(missing_ok=True)
+        more.setdefault("FAKE_HELD", "1")
         job = Job(self, [OPTIONS.bin + "/cr_run", "--mpi", MPIRUN, "-n", str(ranks), OPTIONS.rank,
                          str(steps), self.scratch], self.settings(**more), limit)
         wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or

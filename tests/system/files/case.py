@@ -25,7 +25,8 @@ BIN = ""
 WORKER = r"""
 import os, sys, time
 {setup}
-open("ready", "w").close()
+open("ready.made", "w").close()
+os.rename("ready.made", "ready")
 while not os.path.exists("go"):
     time.sleep(0.01)
 {check}

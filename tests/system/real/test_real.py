@@ -48,11 +48,14 @@ for my $i (1 .. 20) {
     print $text;
 }
 """
+# The job in the background outlives the count of jobs, however slow the machine is.
 JOBS = """
 set -m
-(for i in 1 2 3 4 5 6; do sleep 0.1; done; echo background >> order) &
+(for i in 1 2 3 4 5 6; do sleep 0.1; done
+ until [ -e counted ]; do sleep 0.01; done; echo background >> order) &
 (for i in 1 2 3; do sleep 0.1; echo fore $i; done)
 jobs | grep -c Running
+> counted
 fg %1 > /dev/null
 cat order
 trap 'echo end; exit 7' EXIT
