@@ -22,14 +22,18 @@ bool may_pass(int wait_status)
            std::ranges::find(passing, WEXITSTATUS(wait_status)) != std::end(passing);
 }
 
+// What ends with 0 has done its work, whether or not anybody could tell that it was back: a job
+// whose daemon was killed, or that some rank could not reach, tells nothing.
 bool Decision::is_fault(const End &end) const
 {
-    if (end.was_asked)
+    const int own = end.launcher.value_or(end.wait_status);
+    if (end.was_asked || own == 0)
         return false;
     if (!end.was_back || end.left_others)
         return true;
-    return WIFSIGNALED(end.wait_status) ? policy_.signals.contains(WTERMSIG(end.wait_status))
-                                        : policy_.exits.contains(WEXITSTATUS(end.wait_status));
+    if (WIFEXITED(own) && policy_.exits.contains(WEXITSTATUS(own)))
+        return true;
+    return WIFSIGNALED(end.wait_status) && policy_.signals.contains(WTERMSIG(end.wait_status));
 }
 
 Action Decision::after(const End &end, const Offer &there)

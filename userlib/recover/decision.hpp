@@ -13,13 +13,16 @@
 #include "recover/policy.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace cryo::recover {
 
 struct End {
-    int wait_status = 0;
+    int wait_status = 0; // of the program; of a job's rank that has failed
+    // Of a job, as the launcher has ended itself: its exit status may be the rank's own.
+    std::optional<int> launcher = {};
     bool was_back = true;        // false: a restart has failed before the program ran
     bool may_pass = false;       // for a reason outside of the image, such as an id that is taken
     bool left_others = false;    // of a launcher: ranks were there still

@@ -383,13 +383,14 @@ Action Supervisor::judge()
 {
     const int status = subject_->end_of(*status_);
     const bool asked = (WIFSIGNALED(status) && wishes_.had(WTERMSIG(status))) || wishes_.end() != 0;
-    if (was_back_) // else it is not the program's
+    if (was_back_ || *status_ == 0) // else it is not the program's
         program_status_ = *status_;
     else if (asked)
         program_status_ = wishes_.end() != 0 ? wishes_.end() : *status_;
     const End end = {.wait_status = status,
+                     .launcher = *status_,
                      .was_back = was_back_,
-                     .may_pass = !was_back_ && may_pass(status),
+                     .may_pass = !was_back_ && may_pass(*status_),
                      .left_others = has_left_others(),
                      .was_asked = asked,
                      .can_begin_again = has_input_again(input_at_)};

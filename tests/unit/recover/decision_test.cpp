@@ -59,6 +59,28 @@ TEST(Fault, IsNoExitUnlessThePolicySaysSo)
     EXPECT_FALSE(Decision(policy).is_fault({.wait_status = exited(75), .was_asked = true}));
 }
 
+TEST(Fault, IsAnExitOfALauncherThatThePolicyNamesWhateverItStandsFor)
+{
+    Policy policy;
+    policy.exits = {1, 137};
+    policy.signals = {SIGSEGV};
+    const Decision decision(policy);
+    EXPECT_TRUE(decision.is_fault({.wait_status = SIGHUP, .launcher = exited(1)}));
+    EXPECT_TRUE(decision.is_fault({.wait_status = SIGKILL, .launcher = exited(137)}));
+    EXPECT_TRUE(decision.is_fault({.wait_status = SIGSEGV, .launcher = exited(139)}));
+    EXPECT_FALSE(decision.is_fault({.wait_status = SIGBUS, .launcher = exited(135)}));
+    EXPECT_FALSE(decision.is_fault({.wait_status = SIGKILL, .launcher = SIGKILL}));
+}
+
+TEST(Fault, IsNoGoodEndThoughNobodyHasToldThatItWasBack)
+{
+    EXPECT_FALSE(Decision({}).is_fault({.wait_status = exited(0), .was_back = false}));
+    EXPECT_FALSE(Decision({}).is_fault(
+        {.wait_status = exited(0), .launcher = exited(0), .was_back = false}));
+    EXPECT_TRUE(Decision({}).is_fault(
+        {.wait_status = exited(3), .launcher = exited(3), .was_back = false}));
+}
+
 TEST(Fault, IsALauncherThatLeavesItsRanks)
 {
     EXPECT_TRUE(Decision({}).is_fault({.wait_status = exited(255), .left_others = true}));
