@@ -378,14 +378,20 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
             return 0;
         }
     }
-    if (Result<void> kept = keep(store, options); !kept)
-        return cryo::cli::fail(command, kept.error());
+    if (Result<void> kept = keep(store, options); !kept) {
+        if (options.supervisor < 0)
+            return cryo::cli::fail(command, kept.error());
+        // As cr_restart: the job comes back all the same.
+        cryo::cli::say(command, "no automatic checkpoints: " + kept.error().text());
+    }
     setenv(cryo::coord::versions_variable,
            std::filesystem::absolute(store.path()).parent_path().c_str(), 0);
     const Result<cryo::coord::Variables> variables =
         cryo::coord::start_job(getpid(), options.supervisor);
-    if (!variables)
-        return cryo::cli::fail(command, variables.error());
+    if (!variables) // EAGAIN: a supervisor does not take it for the snapshot's fault
+        return cryo::cli::fail(command, options.supervisor < 0
+                                            ? variables.error()
+                                            : Error(EAGAIN, variables.error().text()));
     unsetenv("LD_PRELOAD"); // what the ranks need, their images have
     cryo::coord::set_variables(*variables, launcher_of(snapshot, options));
     const std::vector<std::string> words = mpirun_words(store, snapshot, options);

@@ -9,6 +9,7 @@
 #include "recover/images.hpp"
 #include "recover/snapshots.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -74,6 +75,7 @@ class Program final : public Subject
     {
         return fmt::format("process {} {}", pid, recover::end_text(wait_status));
     }
+    bool may_pass(int wait_status) const override { return recover::may_pass(wait_status); }
     bool has_daemon() const override { return false; }
 };
 
@@ -125,6 +127,19 @@ class Job final : public Subject
         return of_rank == wait_status
                    ? of_launcher
                    : fmt::format("{}: a rank {}", of_launcher, recover::end_text(of_rank));
+    }
+    // The launcher ends as the rank's cr_restart has, with the errno of its error; or for a reason
+    // of its own, before any image was read: it was not found, had too few slots, or did not reach
+    // a node. Then it ends with 1, with Open MPI's negative codes, or with ssh's 255.
+    bool may_pass(int wait_status) const override
+    {
+        constexpr int of_shell[] = {126, 127}; // "cannot be executed", "not found"
+        constexpr int first_negative = 128 + 64;
+        if (!WIFEXITED(wait_status))
+            return false;
+        const int status = WEXITSTATUS(wait_status);
+        return recover::may_pass(wait_status) || status == 1 || status >= first_negative ||
+               std::ranges::find(of_shell, status) != std::end(of_shell);
     }
     bool has_daemon() const override { return true; }
 

@@ -43,6 +43,8 @@ class Subject
     // The end of its first process, as that of a process of the program's.
     virtual int end_of(int wait_status) const = 0;
     virtual std::string end_text(pid_t pid, int wait_status) const = 0;
+    // Whether a restart that ends so has not failed for the image's sake.
+    virtual bool may_pass(int wait_status) const = 0;
     // A job's first daemon tells when it is back, and what is left of it at its end.
     virtual bool has_daemon() const = 0;
 

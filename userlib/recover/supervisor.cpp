@@ -390,7 +390,7 @@ Action Supervisor::judge()
     const End end = {.wait_status = status,
                      .launcher = *status_,
                      .was_back = was_back_,
-                     .may_pass = !was_back_ && may_pass(*status_),
+                     .may_pass = !was_back_ && subject_->may_pass(*status_),
                      .left_others = has_left_others(),
                      .was_asked = asked,
                      .can_begin_again = has_input_again(input_at_)};

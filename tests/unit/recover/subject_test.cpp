@@ -3,9 +3,13 @@
 // What the end of a launcher says of the ranks.
 #include "recover/subject.hpp"
 
+#include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 using cryo::recover::make_subject;
 using cryo::recover::Subject;
@@ -48,6 +52,33 @@ TEST(Subject, TextNamesLauncherAndRank)
               "the launcher (7) ended with status 137: a rank was killed by SIGKILL");
     EXPECT_EQ(job()->end_text(7, SIGKILL), "the launcher (7) was killed by SIGKILL");
     EXPECT_EQ(job()->end_text(7, status_of_exit(3)), "the launcher (7) ended with status 3");
+}
+
+TEST(Subject, ALauncherThatFailsByItselfSaysNothingOfTheSnapshot)
+{
+    for (const int status : {1, EBUSY, ENOSPC, 126, 127, 195, 213, 255})
+        EXPECT_TRUE(job()->may_pass(status_of_exit(status))) << status;
+    for (const int status : {EBADMSG, EIO, ENOENT, EINVAL, 128 + SIGSEGV})
+        EXPECT_FALSE(job()->may_pass(status_of_exit(status))) << status;
+    EXPECT_FALSE(job()->may_pass(SIGKILL));
+    const std::unique_ptr<Subject> program = make_subject({.directory = "/run"}, {"./app"});
+    EXPECT_TRUE(program->may_pass(status_of_exit(EBUSY)));
+    EXPECT_FALSE(program->may_pass(status_of_exit(1)));
+}
+
+// MPICH's launcher ends with the number of a signal where others add 128: also with an errno.
+TEST(Subject, AnErrnoIsNotTakenForASignal)
+{
+    const std::string directory = testing::TempDir() + "cryo-launcher." + std::to_string(getpid());
+    const std::string launcher = directory + "/mpiexec.hydra";
+    ASSERT_TRUE(std::filesystem::create_directory(directory));
+    std::ofstream(launcher) << "#!/bin/sh\n";
+    const std::unique_ptr<Subject> hydra =
+        make_subject({.directory = "/run", .mpi = true}, {launcher, "./app"});
+    EXPECT_EQ(hydra->end_of(status_of_exit(ENOSPC)), ENOSPC); // as a signal of this number
+    for (const int error : {EAGAIN, EBUSY, EMFILE, ENFILE, ENOMEM, ENOSPC})
+        EXPECT_TRUE(hydra->may_pass(status_of_exit(error))) << error;
+    std::filesystem::remove_all(directory);
 }
 
 TEST(Subject, JobsComeFromTheirSnapshots)
