@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recover/job_news.hpp"
 
+#include "recover/report.hpp"
+
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,20 +18,35 @@ void JobNews::begin_run()
     left_.reset();
 }
 
+namespace {
+
+std::optional<std::vector<std::string>> names_in(const nlohmann::json &line, const char *name)
+{
+    const auto at = line.find(name);
+    if (at == line.end() || !at->is_array() ||
+        !std::ranges::all_of(*at, [](const nlohmann::json &one) { return one.is_string(); }))
+        return std::nullopt;
+    return at->get<std::vector<std::string>>();
+}
+
+} // namespace
+
 bool JobNews::take(const nlohmann::json &line)
 {
-    if (line.contains("keeper"))
-        keeper_ = line.value("keeper", 0);
-    if (line.contains("begun"))
-        has_begun_ = true;
-    if (line.contains("launcher_ended"))
-        outlived_ = line.value("outlived", false);
-    if (line.contains("ended"))
-        left_ = line.value("left", std::vector<std::string>());
-    if (!line.contains("running"))
+    const auto says = [&](const char *name) { return flag_in(line, name).value_or(false); };
+    if (const pid_t keeper = process_in(line, "keeper"); keeper != 0)
+        keeper_ = keeper;
+    has_begun_ = has_begun_ || says("begun");
+    if (says("launcher_ended"))
+        outlived_ = says("outlived");
+    if (says("ended"))
+        left_ = names_in(line, "left");
+    if (says("elsewhere"))
+        is_elsewhere_ = true;
+    if (!says("running"))
         return false;
     has_run_ = true;
-    is_elsewhere_ = line.value("elsewhere", true);
+    is_elsewhere_ = flag_in(line, "elsewhere").value_or(true);
     return true;
 }
 

@@ -2,6 +2,7 @@
 #include "recover/restart.hpp"
 
 #include "base/pipe.hpp"
+#include "recover/report.hpp"
 
 #include <spawn.h>
 #include <unistd.h>
@@ -42,10 +43,10 @@ Result<Restart> begin_restart(const Subject &subject, const std::string &image,
 
 Return return_in(const nlohmann::json &line)
 {
-    return {.pid = line.value("pid", 0),
-            .own_pid = line.value("own_pid", 0),
-            .saved_at_ns = line.value("saved_at_ns", int64_t(0)),
-            .keeper = line.value("keeper", 0)};
+    return {.pid = process_in(line, "pid"),
+            .own_pid = process_in(line, "own_pid"),
+            .saved_at_ns = number_in(line, "saved_at_ns").value_or(0),
+            .keeper = process_in(line, "keeper")};
 }
 
 } // namespace cryo::recover

@@ -76,6 +76,43 @@ TEST(JobNews, WhereAllWereHereNoneIsElsewhere)
     EXPECT_FALSE(news.check_end());
 }
 
+TEST(JobNews, WhatAFalseDaemonSaysIsNotBelieved)
+{
+    JobNews news;
+    news.begin_run();
+    for (const char *text :
+         {R"({"keeper": "7"})", R"({"keeper": [7]})", R"({"running": "true", "elsewhere": 0})",
+          R"({"launcher_ended": 1, "outlived": "x"})", R"({"ended": {}, "left": 7})"})
+        EXPECT_FALSE(news.take(nlohmann::json::parse(text))) << text;
+    EXPECT_EQ(news.keeper(), 0);
+    EXPECT_FALSE(news.knows_launchers_end());
+    news.take(begun);
+    EXPECT_TRUE(news.take({{"running", true}, {"elsewhere", "no"}}));
+    EXPECT_FALSE(news.check_end());
+    for (const char *text : {R"({"ended": true, "left": 7})", R"({"ended": true, "left": [7]})",
+                             R"({"ended": true})"}) {
+        news.take(nlohmann::json::parse(text));
+        EXPECT_FALSE(news.check_end()) << text;
+    }
+}
+
+// As when other nodes are chosen for it: what was known of an earlier run says nothing then.
+TEST(JobNews, ARunThatHasComeElsewhereIsElsewhere)
+{
+    JobNews news;
+    news.begin_run();
+    news.take(begun);
+    news.take(running(false));
+    news.begin_run();
+    news.take(begun);
+    EXPECT_FALSE(news.take({{"elsewhere", true}}));
+    EXPECT_FALSE(news.check_end()); // its daemon was killed
+    news.take(ended({}));
+    EXPECT_FALSE(news.check_end()); // not all had come
+    news.take(running(false));
+    EXPECT_TRUE(news.check_end());
+}
+
 TEST(JobNews, ALauncherMayLeaveItsRanks)
 {
     JobNews news;

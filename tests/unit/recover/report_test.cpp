@@ -5,11 +5,15 @@
 #include "recover/report.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <string>
+#include <sys/wait.h>
 #include <unistd.h>
 
 using cryo::make_pipe;
 using cryo::PipeEnds;
+using cryo::recover::flag_in;
+using cryo::recover::process_in;
 using cryo::recover::Report;
 
 namespace {
@@ -40,4 +44,45 @@ TEST(Report, LinesComeWholeAndInOrder)
     EXPECT_TRUE(report.read().empty());
     EXPECT_EQ(report.fd(), -1);
     EXPECT_TRUE(report.read().empty());
+}
+
+// A daemon that writes no end of a line does not fill the supervisor's memory, nor keep it from
+// looking at signals.
+TEST(Report, NobodyIsReadForEver)
+{
+    PipeEnds pipe = std::move(*make_pipe());
+    Report report;
+    report.begin(std::move(pipe.read));
+    const pid_t writer = fork();
+    ASSERT_GE(writer, 0);
+    if (writer == 0) {
+        const std::string much(1 << 16, 'x');
+        while (write(pipe.write.get(), much.data(), much.size()) > 0)
+            ;
+        _exit(0);
+    }
+    pipe.write.reset();
+    size_t looks = 0;
+    for (pollfd ready = {report.fd(), POLLIN, 0}; report.fd() >= 0; looks++) {
+        ASSERT_EQ(poll(&ready, 1, 60'000), 1);
+        EXPECT_TRUE(report.read().empty());
+        ASSERT_LT(looks, size_t(1) << 20);
+    }
+    EXPECT_GT(looks, 1U);
+    int status = 0;
+    ASSERT_EQ(waitpid(writer, &status, 0), writer); // by SIGPIPE
+    EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST(Report, AFieldOfAnotherTypeIsNotThere)
+{
+    const nlohmann::json line = {{"yes", true},   {"text", "true"}, {"pid", 412},
+                                 {"half", 0.5},   {"none", -1},     {"many", int64_t(1) << 40},
+                                 {"list", {1, 2}}};
+    EXPECT_EQ(flag_in(line, "yes"), true);
+    for (const char *name : {"text", "pid", "list", "missing"})
+        EXPECT_FALSE(flag_in(line, name)) << name;
+    EXPECT_EQ(process_in(line, "pid"), 412);
+    for (const char *name : {"yes", "text", "half", "none", "many", "list", "missing"})
+        EXPECT_EQ(process_in(line, name), 0) << name;
 }
