@@ -4,6 +4,7 @@
 #include "base/printable.hpp"
 #include "coord/parameters.hpp"
 #include "coord/spread.hpp"
+#include "look/members.hpp"
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
@@ -20,8 +21,10 @@ using nlohmann::json;
 
 // How long ranks may take to end when their launcher has, before they count as left.
 constexpr std::chrono::seconds longest_end{20};
-// In which ranks end that the launcher has ended before itself, as it comes about.
-constexpr std::chrono::milliseconds usual_end{300};
+// In which ranks end that the launcher has ended before itself: a kill takes effect when the
+// machine has time for it. Else the program's own exit status would count as a fault.
+constexpr std::chrono::milliseconds usual_end{5000};
+constexpr std::chrono::seconds sign_of_life{10}; // between what the supervisor is told
 
 Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor)
     : loop_(loop), job_(job),
@@ -65,6 +68,7 @@ Result<void> Coordinator::begin()
                      {"text", bookmark::describe(state)}}));
     };
     local_.on_wanted = [this] { program_wants(); };
+    others_.on_several = [this] { supervised_.elsewhere(); };
     if (const char *own = sys::own_variable("CRYO_LISTEN"); own != nullptr && *own != 0)
         return local_.listen_to_daemons(); // the user has asked for it
     others_.look_for_them();
@@ -77,6 +81,7 @@ void Coordinator::joined(const std::shared_ptr<Channel> &channel, const std::str
                          const Message &first)
 {
     const uint32_t number = members_.add(channel, node, first).number;
+    supervised_.elsewhere();
     channel->on_message(Speaker::member,
                         [this, number](const Message &message) { hear(number, message); });
     channel->on_end = [this, number] { member_gone(number); };
@@ -111,7 +116,7 @@ void Coordinator::hear(uint32_t member, const Message &message)
         from->heard = std::chrono::steady_clock::now();
     switch (message.type) {
     case Type::rank:
-        ranks_.came(member, message);
+        rank_came(member, message);
         break;
     case Type::rank_gone:
         rank_left(member, fields.at("rank"));
@@ -130,8 +135,24 @@ void Coordinator::hear(uint32_t member, const Message &message)
     }
     if (!supervised_.has_run() && ranks_.are_there() && ranks_.complete())
         supervised_.running(std::ranges::any_of(
-            ranks_.all(), [](const auto &one) { return one.second.member != 0; }));
+            ranks_.all(), [this](const auto &one) { return is_elsewhere(one.second); }));
     look_at_early();
+}
+
+// What is refused, as a rank of a second MPI job, may run on without being a rank of this one.
+void Coordinator::rank_came(uint32_t member, const Message &message)
+{
+    const std::string node = members_.name(member); // which may be expelled for it
+    if (!ranks_.came(member, message) && member != 0)
+        supervised_.lost(node);
+}
+
+// Where the supervisor does not see its end: also on this node, if it is not below the supervisor
+// (the launcher's parent), but below a server that the launcher has asked, such as sshd.
+bool Coordinator::is_elsewhere(const RankPlace &place) const
+{
+    const Result<capture::Relation> launcher = capture::relation_of(job_.launcher);
+    return place.member != 0 || !launcher || !capture::was_begun_by(place.pid, launcher->ppid, 0);
 }
 
 void Coordinator::rank_left(uint32_t member, uint32_t rank)
@@ -156,6 +177,7 @@ void Coordinator::launcher_gone()
         now->launcher_gone();
     // The supervisor must know whether all ranks have ended.
     if (supervised_.is_wanted()) {
+        tell_of_checkpoint();
         loop_.after(usual_end.count(), [this] { tell_of_launcher(); });
         loop_.after(std::chrono::milliseconds(longest_end).count(), [this] {
             ranks_waited_for_ = true;
@@ -165,10 +187,23 @@ void Coordinator::launcher_gone()
     end();
 }
 
+// A rank that is ending needs time to give its memory back.
 void Coordinator::tell_of_launcher()
 {
+    const auto goes_on = [](const auto &one) {
+        return one.second.member != 0 || !capture::has_ended(one.second.pid);
+    };
     if (!std::exchange(launcher_told_, true))
-        supervised_.launcher_ended(!ranks_.all().empty());
+        supervised_.launcher_ended(std::ranges::any_of(ranks_.all(), goes_on));
+}
+
+// Of one that goes on without the ranks, as long as it does.
+void Coordinator::tell_of_checkpoint()
+{
+    if (!now_)
+        return;
+    supervised_.saving();
+    loop_.after(std::chrono::milliseconds(sign_of_life).count(), [this] { tell_of_checkpoint(); });
 }
 
 // When the launcher has ended, and no checkpoint is under way.

@@ -35,9 +35,12 @@ class Coordinator
                 const Message &first);
     void member_gone(uint32_t number);
     void hear(uint32_t member, const Message &message);
+    void rank_came(uint32_t member, const Message &message);
     void rank_left(uint32_t member, uint32_t rank);
+    bool is_elsewhere(const RankPlace &place) const;
     void launcher_gone();
     void tell_of_launcher();
+    void tell_of_checkpoint();
     void end();
 
     void command(const std::shared_ptr<Channel> &channel, const Message &message);

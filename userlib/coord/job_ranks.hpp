@@ -30,8 +30,8 @@ class JobRanks
   public:
     JobRanks(std::string job, const Daemon &local, Members &members);
 
-    void came(uint32_t member, const Message &message);
-    bool left(uint32_t member, uint32_t rank); // false: that member does not have it
+    bool came(uint32_t member, const Message &message); // false: it is not one of the job's
+    bool left(uint32_t member, uint32_t rank);          // false: that member does not have it
     void placed(uint32_t member, uint64_t generation);
     void lose(std::string why) { lost_ = std::move(why); } // no checkpoint is possible any more
 

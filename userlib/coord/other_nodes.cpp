@@ -35,6 +35,8 @@ void OtherNodes::look()
     }
     const auto now = Clock::now();
     const Spread spread = spread_of(launcher_);
+    if (spread == Spread::several && on_several)
+        on_several();
     if (spread == Spread::several || (first_rank_ && now - *first_rank_ > longest_arrival) ||
         (spread == Spread::unknown && ranks_.all().empty() && now - looked_from_ > longest_start)) {
         looks_ = false;

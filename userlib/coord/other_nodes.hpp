@@ -12,6 +12,7 @@
 #include "coord/loop.hpp"
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <sys/types.h>
 
@@ -24,6 +25,7 @@ class OtherNodes
         : loop_(loop), launcher_(launcher), local_(local), ranks_(ranks)
     {}
     void look_for_them();
+    std::function<void()> on_several; // the launcher has started ranks elsewhere
 
   private:
     using Clock = std::chrono::steady_clock;

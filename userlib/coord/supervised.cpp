@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -20,12 +21,23 @@ Supervised::Supervised(Fd to) : to_(std::move(to))
     say(json({{"begun", true}}).dump() + "\n");
 }
 
+void Supervised::elsewhere()
+{
+    if (!std::exchange(is_elsewhere_, true))
+        say(json({{"elsewhere", true}}).dump() + "\n");
+}
+
+void Supervised::saving()
+{
+    say(json({{"saving", true}}).dump() + "\n");
+}
+
 void Supervised::running(bool elsewhere)
 {
     if (has_run_)
         return;
     has_run_ = true;
-    say(json({{"running", true}, {"elsewhere", elsewhere}}).dump() + "\n");
+    say(json({{"running", true}, {"elsewhere", elsewhere || is_elsewhere_}}).dump() + "\n");
 }
 
 void Supervised::launcher_ended(bool outlived)

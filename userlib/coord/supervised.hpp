@@ -4,10 +4,12 @@
 // pipe, which ends when the daemon does.
 //
 //     {"begun": true}
+//     {"elsewhere": true}               there are ranks on another node, or there will be; once
 //     {"running": true, "elsewhere": false}
 //                                       all ranks are there, and none on another node; once
 //     {"launcher_ended": true, "outlived": false}
 //                                       and whether ranks were there still
+//     {"saving": true}                  after that, and again and again: a snapshot may still come
 //     {"ended": true, "left": ["n2"]}   at last: the nodes whose ranks may go on
 //
 //     Supervised supervised(std::move(pipe));
@@ -28,7 +30,9 @@ class Supervised
 
     bool is_wanted() const { return bool(to_); }
     bool has_run() const { return has_run_; }
+    void elsewhere();
     void running(bool elsewhere);
+    void saving();
     void launcher_ended(bool outlived);
     // The daemon of this node has gone, and what became of its ranks is not known.
     void lost(const std::string &node) { lost_.insert(node); }
@@ -40,6 +44,7 @@ class Supervised
 
     Fd to_;
     bool has_run_ = false;
+    bool is_elsewhere_ = false; // as was said
     std::set<std::string> lost_;
 };
 

@@ -6,11 +6,26 @@
 """
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import jobs
 import processes
 from jobs import wait_for
+
+
+# Ends with status 3 when it is told to, a second before its ranks.
+SLOW_LAUNCHER = """#!/usr/bin/env python3
+import os, signal, subprocess, sys, time
+with subprocess.Popen(["{mpirun}", *sys.argv[1:]], start_new_session=True) as ranks:
+    directory = sys.argv[-1]
+    while not os.path.exists(directory + "/end"):
+        time.sleep(0.02)
+    if os.fork() == 0:
+        time.sleep(1)
+        ranks.send_signal(signal.SIGTERM)
+    os._exit(3)
+"""
 
 
 class Supervising(jobs.Case):
@@ -150,6 +165,36 @@ class Supervised(Supervising):
         os.kill(self.ranks()[0], signal.SIGKILL)
         self.await_recovery(job, 1)
         self.end_well(job, 3)
+
+    def test_what_is_no_rank_on_another_node(self):
+        """A second MPI job under the same daemons: nothing tells when its processes end."""
+        self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        there = next(pid for pid in self.ranks()
+                     if b"CRYO_NODE=node1" in Path(f"/proc/{pid}/environ").read_bytes())
+        settings = dict(one.split("=", 1) for one in
+                        Path(f"/proc/{there}/environ").read_text().split("\0") if "=" in one)
+        settings.update(OMPI_COMM_WORLD_RANK="0", PMIX_NAMESPACE="another")
+        stray = subprocess.Popen([jobs.OPTIONS.rank, "10000000", self.scratch], env=settings,
+                                 stdout=subprocess.DEVNULL)
+        self.addCleanup(stray.wait)
+        self.addCleanup(stray.kill)
+        wait_for(lambda: "two MPI jobs run under it" in job.text(), "the second job")
+        ranks = [pid for pid in self.ranks() if pid != stray.pid]
+        os.kill(ranks[0], signal.SIGKILL)
+        text = job.end(137)
+        self.assertIn("nothing shows that its ranks on node1 have ended", text)
+
+    def test_status_of_its_own_while_ranks_are_ending(self):
+        """A launcher may end before those that it has killed: its exit status counts all the same."""
+        Path(self.launcher).unlink()
+        Path(self.launcher).write_text(SLOW_LAUNCHER.format(mpirun=jobs.MPIRUN), encoding="utf-8")
+        Path(self.launcher).chmod(0o700)
+        job = self.supervise(2, steps=10_000_000, interval="1h")
+        Path(self.scratch, "end").touch()
+        text = job.end(3)
+        self.assertNotIn("the launcher", text)
 
     def test_terminated(self):
         job = self.supervise(2, steps=10_000_000)

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // When nothing of a job can be left: what its daemon has told, and what it could not tell.
+#include "base/pipe.hpp"
+#include "coord/supervised.hpp"
 #include "recover/job_news.hpp"
+#include "recover/report.hpp"
 
 #include <gtest/gtest.h>
 
@@ -110,6 +113,31 @@ TEST(JobNews, ARunThatHasComeElsewhereIsElsewhere)
     news.take(ended({}));
     EXPECT_FALSE(news.check_end()); // not all had come
     news.take(running(false));
+    EXPECT_TRUE(news.check_end());
+}
+
+// What a job's daemon says is what the supervisor hears.
+TEST(JobNews, ADaemonOfOtherNodesSaysSoBeforeAllRanksAreThere)
+{
+    PipeEnds pipe = std::move(*make_pipe());
+    Report report;
+    report.begin(std::move(pipe.read));
+    JobNews news;
+    news.take(begun);
+    news.take(running(false));
+    news.begin_run();
+    coord::Supervised said(std::move(pipe.write));
+    said.elsewhere();
+    for (const nlohmann::json &line : report.read())
+        news.take(line);
+    EXPECT_FALSE(news.check_end()); // nor if the daemon is killed now
+    said.running(false);
+    for (const nlohmann::json &line : report.read())
+        news.take(line);
+    EXPECT_FALSE(news.check_end());
+    said.ended({});
+    for (const nlohmann::json &line : report.read())
+        news.take(line);
     EXPECT_TRUE(news.check_end());
 }
 
