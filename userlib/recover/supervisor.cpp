@@ -25,17 +25,7 @@ namespace cryo::recover {
 namespace {
 
 constexpr int not_begun = 125;
-constexpr int pause_ms = 1000; // before a failed restart is tried again; doubled each time
-constexpr unsigned most_doublings = 6;
-constexpr int look_ms = 50;      // at a lock, of whose end nobody tells
-constexpr int silence_ms = 5000; // until a wait is told
 constexpr int last_patience_ms = 5000;
-constexpr uint64_t longest_daemon_ms = 60'000; // that a job's daemon may need to end
-
-uint64_t ms_since(uint64_t begun_ns)
-{
-    return (now_ns() - begun_ns) / 1'000'000;
-}
 
 std::string seconds_text(int64_t ns)
 {
@@ -81,15 +71,6 @@ Result<void> Supervisor::prepare()
         input_at_ = lseek(STDIN_FILENO, 0, SEEK_CUR);
     teller_.open();
     return {};
-}
-
-// Whether a program that begins again reads the same once more.
-static bool has_input_again(off_t began_at)
-{
-    struct stat input = {};
-    if (fstat(STDIN_FILENO, &input) != 0 || S_ISCHR(input.st_mode))
-        return true;
-    return S_ISREG(input.st_mode) && began_at >= 0;
 }
 
 Result<bool> Supervisor::begin()
@@ -256,34 +237,6 @@ void Supervisor::welcome(const Return &back)
                             teller_.said().kept ? "" : "; no more images are made"));
 }
 
-// Until a job's daemon has ended, or said what `is_enough`.
-template <class Enough>
-void Supervisor::await_daemon(const Enough &is_enough)
-{
-    const uint64_t begun = now_ns();
-    while (report_.fd() >= 0 && !is_enough() && wishes_.end() == 0 &&
-           ms_since(begun) < longest_daemon_ms)
-        await_change(pause_ms);
-}
-
-// Whether a launcher has failed that did not end its ranks. Its exit status need not tell.
-bool Supervisor::has_left_others()
-{
-    if (!subject_->has_daemon() || *status_ == 0)
-        return false;
-    await_daemon([this] { return news_.knows_launchers_end(); });
-    return news_.launcher_left_ranks();
-}
-
-// After the end of a job's processes here: whether those of other nodes have ended, too.
-Result<void> Supervisor::await_rest()
-{
-    if (!subject_->has_daemon())
-        return {};
-    await_daemon([] { return false; });
-    return news_.check_end();
-}
-
 void Supervisor::look_at_images()
 {
     alignas(inotify_event) char events[4096];
@@ -330,95 +283,6 @@ void Supervisor::await_end()
     if (!subject_->has_daemon())
         report_.end();
     child_ = 0;
-}
-
-void Supervisor::tell_fault(const End &end)
-{
-    fault_ns_ = was_back_ ? clock_ns(CLOCK_REALTIME) : fault_ns_;
-    teller_.said().faults++;
-    teller_.said().last_fault = end.was_back ? subject_->end_text(teller_.said().own_pid, *status_)
-                                             : fmt::format("the restart from {} failed ({})",
-                                                           image_, end_text(end.wait_status));
-    teller_.say(fmt::format("{}: {}", task_.words.front(), teller_.said().last_fault));
-    teller_.note_program(0, teller_.said().own_pid);
-}
-
-// Until then, or until the user ends the program.
-void Supervisor::pause(int ms)
-{
-    const uint64_t begun = now_ns();
-    for (uint64_t past; wishes_.end() == 0 && (past = ms_since(begun)) < static_cast<uint64_t>(ms);)
-        await_change(ms - static_cast<int>(past));
-}
-
-// An image that is completed later would be newer than the one from which the program comes back,
-// and of a course that it has left. So as long as a keeper of ours holds the lock, or has left a
-// command that may complete one, this waits, however long it takes.
-Result<std::unique_ptr<Past>> Supervisor::take_past()
-{
-    const uint64_t begun = now_ns();
-    for (bool told = false;;) {
-        Result<std::unique_ptr<Past>> past = subject_->past(0);
-        const bool is_held = !past && past.error().code() == EBUSY;
-        const Result<std::set<pid_t>> savers = leftovers_.savers(is_held);
-        if (!savers)
-            return savers.error();
-        if (savers->empty() || (!past && !is_held))
-            return past;
-        if (wishes_.end() != 0)
-            return Error(EINTR, "the wait for its last image was ended");
-        for (const pid_t pid : *savers)
-            kill(pid, SIGCONT); // one that was stopped with the program would never end
-        if (!told && ms_since(begun) > silence_ms) {
-            teller_.say(fmt::format("waits for process {}, which may still complete an image in {}",
-                                    fmt::join(*savers, ", "), task_.keeping.directory));
-            told = true;
-        }
-        past = Error(EAGAIN, ""); // gives the lock back
-        pause(look_ms);
-    }
-}
-
-Action Supervisor::judge()
-{
-    const int status = subject_->end_of(*status_);
-    const bool asked = (WIFSIGNALED(status) && wishes_.had(WTERMSIG(status))) || wishes_.end() != 0;
-    if (was_back_ || *status_ == 0) // else it is not the program's
-        program_status_ = *status_;
-    else if (asked)
-        program_status_ = wishes_.end() != 0 ? wishes_.end() : *status_;
-    const End end = {.wait_status = status,
-                     .launcher = *status_,
-                     .was_back = was_back_,
-                     .may_pass = !was_back_ && subject_->may_pass(*status_),
-                     .left_others = has_left_others(),
-                     .was_asked = asked,
-                     .can_begin_again = has_input_again(input_at_)};
-    if (!decision_.is_fault(end))
-        return {.what = Do::end};
-    tell_fault(end);
-    const auto stop = [](const Error &error) {
-        return Action{.what = Do::give_up, .why = error.text()};
-    };
-    const auto await = [&] { return reap() || (await_change(-1), wishes_.end() == 0); };
-    if (Result<void> done = leftovers_.end(await); !done)
-        return stop(done.error());
-    if (Result<void> done = await_rest(); !done)
-        return stop(done.error());
-    if (!was_back_)
-        pause(pause_ms << std::min(in_vain_++, most_doublings));
-    Result<std::unique_ptr<Past>> past = take_past();
-    if (!past)
-        return stop(past.error());
-    Action next = decision_.after(end, (*past)->offer());
-    for (const std::string &name : next.abandoned) {
-        teller_.say(fmt::format("it has come no further than {}, which is abandoned",
-                                subject_->path_of(name)));
-        if (Result<void> done = (*past)->abandon(name); !done)
-            return stop(done.error());
-    }
-    take_signals();
-    return next;
 }
 
 void Supervisor::tell_rest()
