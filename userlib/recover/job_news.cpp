@@ -20,6 +20,8 @@ void JobNews::begin_run()
 
 namespace {
 
+constexpr uint64_t longest_silence_ns = 60'000'000'000; // of a job's daemon that is there
+
 std::optional<std::vector<std::string>> names_in(const nlohmann::json &line, const char *name)
 {
     const auto at = line.find(name);
@@ -48,6 +50,11 @@ bool JobNews::take(const nlohmann::json &line)
     has_run_ = true;
     is_elsewhere_ = flag_in(line, "elsewhere").value_or(true);
     return true;
+}
+
+bool JobNews::is_silent(uint64_t begun_ns, uint64_t now_ns) const
+{
+    return now_ns - std::min(now_ns, std::max(begun_ns, heard_ns_)) >= longest_silence_ns;
 }
 
 // A daemon that was killed tells nothing, nor does one to which not all ranks have come.

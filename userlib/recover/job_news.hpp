@@ -10,6 +10,7 @@
 
 #include "base/result.hpp"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,6 +28,14 @@ class JobNews
     // True: all ranks are there.
     bool take(const nlohmann::json &line);
 
+    // Of a line, whatever it says: a daemon that completes a snapshot says so now and then.
+    void heard(uint64_t now_ns) { heard_ns_ = now_ns; }
+    // Whether nothing has come for so long, since the wait for it began, that nothing will come.
+    bool is_silent(uint64_t begun_ns, uint64_t now_ns) const;
+
+    // If nothing more can come: the daemon has ended before the job.
+    bool was_left() const { return has_begun_ && !left_ && !outlived_; }
+
     bool knows_launchers_end() const { return outlived_.has_value(); }
     // Ranks were there still when the launcher had ended.
     bool launcher_left_ranks() const { return outlived_.value_or(false); }
@@ -39,6 +48,7 @@ class JobNews
     bool has_run_ = false;   // all ranks were there
     // A rank was on another node when all were there last, in whatever run.
     std::optional<bool> is_elsewhere_;
+    uint64_t heard_ns_ = 0;
     std::optional<bool> outlived_;
     std::optional<std::vector<std::string>> left_; // nodes
 };

@@ -113,18 +113,20 @@ Result<bool> Supervisor::begin()
     return false;
 }
 
-Result<void> Supervisor::restart(const std::string &image)
+// If no process can be made for it, that is not the image's fault, and may pass.
+void Supervisor::restart(const std::string &image)
 {
     image_ = subject_->path_of(image);
     image_made_ns_ = subject_->made_ns(image);
-    Result<Restart> begun = begin_restart(*subject_, image, before_);
-    if (!begun)
-        return begun.error();
     status_.reset();
     was_back_ = false;
-    child_ = begun->pid;
-    listen_to(std::move(begun->report));
-    return {};
+    Result<Restart> begun = begin_restart(*subject_, image, before_);
+    if (!begun) {
+        teller_.say(begun.error().text());
+        status_ = W_EXITCODE(EAGAIN, 0);
+    }
+    child_ = begun ? begun->pid : 0;
+    listen_to(begun ? std::move(begun->report) : Fd());
 }
 
 void Supervisor::listen_to(Fd report)
@@ -145,10 +147,24 @@ void Supervisor::take_signal(const signalfd_siginfo &info)
     if (info.ssi_code == SI_KERNEL)
         return;
     // A cr_restart that is still at work would be ended by it.
-    if ((!was_back_ || !is_there) && !Wishes::asks(signal))
+    if ((!is_there || (!was_back_ && !is_left_alone())) && !Wishes::asks(signal))
         held_.push_back(info);
     else if (is_there)
         send(info);
+}
+
+// A job whose daemon was killed: nobody will tell that it is back, and a launcher passes signals
+// on.
+bool Supervisor::is_left_alone() const
+{
+    return subject_->has_daemon() && report_.fd() < 0 && news_.was_left();
+}
+
+void Supervisor::send_held()
+{
+    if (!status_)
+        std::ranges::for_each(held_, [this](const signalfd_siginfo &info) { send(info); });
+    held_.clear();
 }
 
 void Supervisor::send(const signalfd_siginfo &info) const
@@ -206,6 +222,7 @@ void Supervisor::note_keeper(pid_t pid)
 void Supervisor::read_report()
 {
     for (const nlohmann::json &line : report_.read()) {
+        news_.heard(now_ns());
         if (!subject_->has_daemon())
             welcome(return_in(line));
         else if (news_.take(line) && !was_back_)
@@ -214,6 +231,8 @@ void Supervisor::read_report()
                      .saved_at_ns = image_made_ns_,
                      .keeper = news_.keeper()});
     }
+    if (is_left_alone() && child_ > 0)
+        send_held();
 }
 
 void Supervisor::welcome(const Return &back)
@@ -223,9 +242,7 @@ void Supervisor::welcome(const Return &back)
     teller_.said().recoveries++;
     note_keeper(back.keeper);
     teller_.note_program(back.pid, back.own_pid);
-    if (!status_)
-        std::ranges::for_each(held_, [this](const signalfd_siginfo &info) { send(info); });
-    held_.clear();
+    send_held();
     const std::string known = back.own_pid != back.pid
                                   ? fmt::format("{} ({} here)", back.own_pid, back.pid)
                                   : std::to_string(back.pid);
@@ -338,8 +355,7 @@ std::optional<int> Supervisor::run()
             done = begin();
             break;
         case Do::restart:
-            if (Result<void> started = restart(next.image); !started)
-                done = started.error();
+            restart(next.image);
             break;
         }
         if (done && *done)

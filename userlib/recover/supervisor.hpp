@@ -53,12 +53,14 @@ class Supervisor
     Result<void> prepare();
     // True: in the child.
     Result<bool> begin();
-    Result<void> restart(const std::string &image);
+    void restart(const std::string &image);
     void await_end();
     bool await_change(int timeout_ms);
     void take_signals();
     void take_signal(const signalfd_siginfo &info);
     void send(const signalfd_siginfo &info) const;
+    void send_held();
+    bool is_left_alone() const;
     bool reap();
     void listen_to(Fd report);
     void read_report();
@@ -66,6 +68,7 @@ class Supervisor
     template <class Enough>
     void await_daemon(const Enough &is_enough);
     bool has_left_others();
+    Result<void> end_leftovers();
     Result<void> await_rest();
     void look_at_images();
     Action judge();

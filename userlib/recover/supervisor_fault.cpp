@@ -19,9 +19,8 @@ namespace {
 
 constexpr int pause_ms = 1000; // before a failed restart is tried again; doubled each time
 constexpr unsigned most_doublings = 6;
-constexpr int look_ms = 50;                    // at a lock, of whose end nobody tells
-constexpr int silence_ms = 5000;               // until a wait is told
-constexpr uint64_t longest_daemon_ms = 60'000; // that a job's daemon may need to end
+constexpr int look_ms = 50;      // at a lock, of whose end nobody tells
+constexpr int silence_ms = 5000; // until a wait is told
 
 uint64_t ms_since(uint64_t begun_ns)
 {
@@ -39,14 +38,20 @@ bool has_input_again(off_t began_at)
 
 } // namespace
 
-// Until a job's daemon has ended, or said what `is_enough`.
+// Until a job's daemon has ended, or said what `is_enough`. As long as it completes a snapshot, it
+// is waited for.
 template <class Enough>
 void Supervisor::await_daemon(const Enough &is_enough)
 {
     const uint64_t begun = now_ns();
-    while (report_.fd() >= 0 && !is_enough() && wishes_.end() == 0 &&
-           ms_since(begun) < longest_daemon_ms)
-        await_change(pause_ms);
+    for (bool told = false; report_.fd() >= 0 && !is_enough() && wishes_.end() == 0 &&
+                            !news_.is_silent(begun, now_ns());
+         await_change(pause_ms)) {
+        if (!told && ms_since(begun) > silence_ms) {
+            teller_.say("waits for the end of the job's first daemon");
+            told = true;
+        }
+    }
 }
 
 // Whether a launcher has failed that did not end its ranks. Its exit status need not tell.
@@ -56,6 +61,27 @@ bool Supervisor::has_left_others()
         return false;
     await_daemon([this] { return news_.knows_launchers_end(); });
     return news_.launcher_left_ranks();
+}
+
+// A process that was killed may end late: in a system call of a server that does not answer.
+Result<void> Supervisor::end_leftovers()
+{
+    const uint64_t begun = now_ns();
+    bool told = false;
+    return leftovers_.end([&] {
+        if (reap())
+            return true;
+        const int left =
+            silence_ms - static_cast<int>(std::min<uint64_t>(ms_since(begun), silence_ms));
+        if (!await_change(told ? -1 : left) && !told) {
+            const Result<std::set<pid_t>> rest = leftovers_.all();
+            if (rest && !rest->empty())
+                teller_.say(fmt::format("waits for the end of process {}, which was killed",
+                                        fmt::join(*rest, ", ")));
+            told = true;
+        }
+        return wishes_.end() == 0;
+    });
 }
 
 // After the end of a job's processes here: whether those of other nodes have ended, too.
@@ -122,21 +148,21 @@ Action Supervisor::judge()
         program_status_ = *status_;
     else if (asked)
         program_status_ = wishes_.end() != 0 ? wishes_.end() : *status_;
-    const End end = {.wait_status = status,
-                     .launcher = *status_,
-                     .was_back = was_back_,
-                     .may_pass = !was_back_ && subject_->may_pass(*status_),
-                     .left_others = has_left_others(),
-                     .was_asked = asked,
-                     .can_begin_again = has_input_again(input_at_)};
+    End end = {.wait_status = status,
+               .launcher = *status_,
+               .was_back = was_back_,
+               .may_pass = !was_back_ && subject_->may_pass(*status_),
+               .was_asked = asked,
+               .can_begin_again = has_input_again(input_at_)};
+    if (!decision_.is_fault(end))
+        end.left_others = has_left_others();
     if (!decision_.is_fault(end))
         return {.what = Do::end};
     tell_fault(end);
     const auto stop = [](const Error &error) {
         return Action{.what = Do::give_up, .why = error.text()};
     };
-    const auto await = [&] { return reap() || (await_change(-1), wishes_.end() == 0); };
-    if (Result<void> done = leftovers_.end(await); !done)
+    if (Result<void> done = end_leftovers(); !done)
         return stop(done.error());
     if (Result<void> done = await_rest(); !done)
         return stop(done.error());

@@ -4,6 +4,7 @@
 
     test_recover.py --bin DIRECTORY --rank FAKE_RANK [--open-mpi MPIRUN]
 """
+import ctypes
 import os
 import signal
 import subprocess
@@ -13,6 +14,8 @@ import jobs
 import processes
 from jobs import wait_for
 
+
+PTRACE_SEIZE, WALL = 0x4206, 0x40000000
 
 # Ends with status 3 when it is told to, a second before its ranks.
 SLOW_LAUNCHER = """#!/usr/bin/env python3
@@ -122,6 +125,42 @@ class Supervised(Supervising):
         for pid in self.marked("mpi-daemon"):
             os.kill(pid, signal.SIGKILL)
         os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 2)
+
+    def test_killed_daemon_of_a_recovery(self):
+        """Nobody tells that the job is back: it gets its signals all the same, and may end well."""
+        launcher = Path(self.scratch, "again")
+        launcher.write_text(f"""#!/bin/sh
+trap 'touch {self.scratch}/got; exit 0' USR1
+touch {self.scratch}/up
+while :; do sleep 0.05; done
+""", encoding="utf-8")
+        launcher.chmod(0o700)
+        self.more["CRYO_MPIRUN"] = str(launcher)
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        wait_for(Path(self.scratch, "up").exists, "the second launcher")
+        wait_for(lambda: len(list(self.marked("mpi-daemon"))) == 1, "the end of the first daemon")
+        os.kill(job.pid, signal.SIGUSR1)
+        for pid in self.marked("mpi-daemon"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(job.end(0).count("the restart from"), 0)
+        self.assertTrue(Path(self.scratch, "got").exists())
+
+    def test_rank_whose_end_takes_long(self):
+        """A tracer keeps it: that the supervisor waits, and for what, is said."""
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        kept, killed = self.ranks()
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.assertEqual(libc.ptrace(PTRACE_SEIZE, kept, None, None), 0, ctypes.get_errno())
+        os.kill(killed, signal.SIGKILL)
+        wait_for(lambda: f"waits for the end of process {kept}, which was killed" in job.text(),
+                 "the message")
+        self.assertNotIn(" is back from ", job.text())
+        os.waitpid(kept, WALL)
         self.await_recovery(job, 1)
         self.end_well(job, 2)
 

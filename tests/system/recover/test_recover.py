@@ -320,6 +320,19 @@ while True:
         wait_until("a recovery after the failed one", lambda: "is back from" in self.errors())
         self.assertEqual(self.let_end(supervisor), 0)
 
+    def test_restart_that_cannot_be_started_is_tried_again(self):
+        self.replace_command("cr_restart", "")
+        os.chmod(os.path.join(self.bin, "cr_restart"), 0o600)
+        supervisor = self.count()
+        self.await_images(2)
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        wait_until("the failure", lambda: "Permission denied" in self.errors())
+        os.unlink(os.path.join(self.bin, "cr_restart"))
+        os.symlink(lab.tool("cr_restart"), os.path.join(self.bin, "cr_restart"))
+        wait_until("a recovery after the failed one", lambda: "is back from" in self.errors() or
+                   supervisor.poll() is not None)
+        self.assertEqual(self.let_end(supervisor), 0, self.errors())
+
     def test_what_has_brought_it_back_is_killed(self):
         """The program goes back to its image, though it runs."""
         supervisor = self.count()

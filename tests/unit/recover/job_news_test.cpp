@@ -141,6 +141,36 @@ TEST(JobNews, ADaemonOfOtherNodesSaysSoBeforeAllRanksAreThere)
     EXPECT_TRUE(news.check_end());
 }
 
+TEST(JobNews, ADaemonThatIsAtWorkIsNotSilent)
+{
+    constexpr uint64_t second = 1'000'000'000;
+    PipeEnds pipe = std::move(*make_pipe());
+    Report report;
+    report.begin(std::move(pipe.read));
+    JobNews news;
+    EXPECT_FALSE(news.is_silent(1000 * second, 1000 * second));
+    EXPECT_FALSE(news.is_silent(1000 * second, 1059 * second));
+    EXPECT_TRUE(news.is_silent(1000 * second, 1060 * second));
+    coord::Supervised said(std::move(pipe.write));
+    report.read();
+    said.saving(); // of a checkpoint that ends when the ranks have long ended
+    EXPECT_EQ(report.read().size(), 1U);
+    news.heard(1050 * second);
+    EXPECT_FALSE(news.is_silent(1000 * second, 1100 * second));
+    EXPECT_TRUE(news.is_silent(1000 * second, 1110 * second));
+}
+
+TEST(JobNews, ADaemonMayLeaveTheJob)
+{
+    JobNews news;
+    news.begin_run();
+    EXPECT_FALSE(news.was_left());
+    news.take(begun);
+    EXPECT_TRUE(news.was_left()); // if it is not there any more
+    news.take({{"launcher_ended", true}, {"outlived", false}});
+    EXPECT_FALSE(news.was_left());
+}
+
 TEST(JobNews, ALauncherMayLeaveItsRanks)
 {
     JobNews news;
