@@ -67,10 +67,10 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 }
 
 // Stays as the supervisor of the program. Nothing in the child that is to become it; else the exit
-// code. `report`: of a job, for its first daemon.
+// code. `report` and `series`: of a job, for its first daemon.
 std::optional<int> supervise(const std::vector<std::string> &words,
                              cryo::keeper::Settings &settings, const std::string &file,
-                             cryo::Fd &report)
+                             cryo::Fd &report, std::string &series)
 {
     cryo::Result<cryo::recover::Policy> policy = cryo::recover::Policy();
     if (file != default_policy)
@@ -86,6 +86,7 @@ std::optional<int> supervise(const std::vector<std::string> &words,
     cryo::recover::Supervisor supervisor({words, settings, std::move(*policy)});
     std::optional<int> code = supervisor.run();
     report = supervisor.take_report();
+    series = supervisor.series();
     return code;
 }
 
@@ -225,9 +226,10 @@ static int run(int argc, char **argv)
     if (is_rank)
         whole = cryo::sys::own_variable(cryo::coord::job_variable) == nullptr ? join_job() : 0;
     cryo::Fd report;
+    std::string series;
     if (!recover.empty()) {
         keeping.mpi = is_job;
-        if (const std::optional<int> code = supervise(words, keeping, recover, report))
+        if (const std::optional<int> code = supervise(words, keeping, recover, report, series))
             return *code;
     } else if (keeping.wanted() && whole != 0) {
         keeping.mpi = is_job || is_rank;
@@ -256,8 +258,8 @@ static int run(int argc, char **argv)
     if (cpu == "baseline")
         choose_baseline_cpu();
     if (is_job) {
-        if (cryo::Result<void> made = cryo::coord::make_job(words, report ? report.get() : -1);
-            !made)
+        const cryo::coord::Supervision by = {report ? report.get() : -1, series};
+        if (cryo::Result<void> made = cryo::coord::make_job(words, by); !made)
             return cryo::cli::fail("cr_run", made.error());
     }
     // Said now, not at the checkpoint; and once by the ranks of a node.

@@ -54,7 +54,7 @@ struct Options {
     std::vector<std::string>
         owners; // whose snapshots are restarted besides the caller's and root's
     int verbose = 0;
-    int supervisor = -1; // a pipe to it
+    cryo::coord::Supervision by; // of cr_run --recover
     cryo::keeper::Settings keeping;
 };
 
@@ -305,9 +305,9 @@ Result<void> keep(const SnapshotStore &store, Options &options)
     const Result<pid_t> keeper = cryo::keeper::launch(settings, getpid());
     if (!keeper)
         return keeper.error();
-    if (options.supervisor >= 0) {
+    if (options.by.report >= 0) {
         const std::string line = json({{"keeper", *keeper}}).dump() + "\n";
-        static_cast<void>(write(options.supervisor, line.data(), line.size()) > 0);
+        static_cast<void>(write(options.by.report, line.data(), line.size()) > 0);
     }
     return {};
 }
@@ -379,17 +379,16 @@ int start(const SnapshotStore &store, const Snapshot &snapshot, Options &options
         }
     }
     if (Result<void> kept = keep(store, options); !kept) {
-        if (options.supervisor < 0)
+        if (options.by.report < 0)
             return cryo::cli::fail(command, kept.error());
         // As cr_restart: the job comes back all the same.
         cryo::cli::say(command, "no automatic checkpoints: " + kept.error().text());
     }
     setenv(cryo::coord::versions_variable,
            std::filesystem::absolute(store.path()).parent_path().c_str(), 0);
-    const Result<cryo::coord::Variables> variables =
-        cryo::coord::start_job(getpid(), options.supervisor);
+    const Result<cryo::coord::Variables> variables = cryo::coord::start_job(getpid(), options.by);
     if (!variables) // EAGAIN: a supervisor does not take it for the snapshot's fault
-        return cryo::cli::fail(command, options.supervisor < 0
+        return cryo::cli::fail(command, options.by.report < 0
                                             ? variables.error()
                                             : Error(EAGAIN, variables.error().text()));
     unsetenv("LD_PRELOAD"); // what the ranks need, their images have
@@ -424,7 +423,9 @@ static int run(int argc, char **argv)
     app.add_option("--mpirun_opts", options.mpirun_opts, "More options for mpirun, as one word");
     app.add_flag("--fresh-options", options.fresh_options,
                  "Do not give mpirun the options again with which the job was started");
-    app.add_option("--supervisor", options.supervisor)->group(""); // used by cr_run --recover
+    for (CLI::Option *one : {app.add_option("--supervisor", options.by.report),
+                             app.add_option("--series", options.by.series)})
+        one->group(""); // used by cr_run --recover
     app.add_flag("--fork", options.fork, "Print the PID of mpirun and do not become it");
     app.add_flag("-i,--info", options.info, "Show what the snapshots contain; start nothing");
     app.add_flag("--heal", options.heal,
@@ -461,8 +462,8 @@ static int run(int argc, char **argv)
             options.mpirun_opts += fmt::format(" --mca {} '{}'", name, value);
     }
 
-    if (options.supervisor >= 0)
-        fcntl(options.supervisor, F_SETFD, FD_CLOEXEC);
+    if (options.by.report >= 0)
+        fcntl(options.by.report, F_SETFD, FD_CLOEXEC);
     const Result<SnapshotStore> store = find(options);
     if (!store)
         return cryo::cli::fail(

@@ -344,7 +344,7 @@ void sweep_directories(const std::string &path)
     }
 }
 
-Result<Variables> start_job(pid_t launcher, int supervisor)
+Result<Variables> start_job(pid_t launcher, const Supervision &by)
 {
     const std::string daemon = cli::library("cryo/mpi-daemon");
     int ends[2];
@@ -353,8 +353,10 @@ Result<Variables> start_job(pid_t launcher, int supervisor)
     const Fd answer(ends[0]);
     Fd write(ends[1]);
     std::vector<std::string> words = {daemon, "--root", std::to_string(launcher)};
-    if (supervisor >= 0)
-        words.insert(words.end(), {"--supervisor", std::to_string(supervisor)});
+    if (by.report >= 0)
+        words.insert(words.end(), {"--supervisor", std::to_string(by.report)});
+    if (!by.series.empty())
+        words.insert(words.end(), {"--series", by.series});
     std::vector<char *> arguments;
     for (const std::string &word : words)
         arguments.push_back(const_cast<char *>(word.c_str())); // NOLINT: posix_spawn's type
@@ -370,8 +372,8 @@ Result<Variables> start_job(pid_t launcher, int supervisor)
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, write.get(), STDOUT_FILENO);
-    if (supervisor >= 0) // to its own number: it stays open in the daemon
-        posix_spawn_file_actions_adddup2(&actions, supervisor, supervisor);
+    if (by.report >= 0) // to its own number: it stays open in the daemon
+        posix_spawn_file_actions_adddup2(&actions, by.report, by.report);
     pid_t child = 0;
     const int error = posix_spawn(&child, daemon.c_str(), &actions, nullptr, arguments.data(),
                                   environment.data());

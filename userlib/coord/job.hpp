@@ -27,6 +27,7 @@ struct Job {
     std::vector<std::string> addresses; // of the node of the first daemon
     std::string directory;              // on this node
     pid_t launcher = 0;
+    std::string series = {}; // of Supervision; only the first daemon knows it
 
     std::string root_socket() const { return directory + "/.root"; }
     std::string text() const; // the value of CRYO_JOB
@@ -57,9 +58,15 @@ Result<Held> hold_directories(const std::string &runtime, const std::string &job
 void sweep_directories(const std::string &path);
 
 // Starts the first daemon of a job whose launcher is, or is going to be, the process `launcher`.
-// What it returns belongs into the launcher's environment. `supervisor`: a pipe on which the daemon
-// tells how the job stands (coord/supervised.hpp); -1: nobody asks.
-Result<Variables> start_job(pid_t launcher, int supervisor = -1);
+// A job that is brought back by itself (cr_run --recover).
+struct Supervision {
+    // A pipe on which the daemon tells how the job stands (coord/supervised.hpp); -1: nobody asks.
+    int report = -1;
+    // Has all snapshots of the job, whichever launcher it had: they are kept, and removed, as one.
+    std::string series = {};
+};
+// What it returns belongs into the launcher's environment.
+Result<Variables> start_job(pid_t launcher, const Supervision &by = {});
 
 // To the job's first daemon, on its node.
 Result<Fd> connect_root(const Job &job);

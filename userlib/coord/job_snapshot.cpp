@@ -32,6 +32,7 @@ Result<std::string> JobSnapshot::begin(const Job &job, const json &request)
     Snapshot about;
     about.job = job.id;
     about.launcher = job.launcher;
+    about.series = job.series;
     about.command = command_line(job.launcher);
     std::error_code ignored;
     about.directory =

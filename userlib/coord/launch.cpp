@@ -138,9 +138,9 @@ void set_variables(const Variables &variables, const std::string &launcher)
         unsetenv("CRYO_LISTEN");
 }
 
-Result<void> make_job(std::vector<std::string> &words, int supervisor)
+Result<void> make_job(std::vector<std::string> &words, const Supervision &by)
 {
-    const Result<Variables> variables = start_job(getpid(), supervisor);
+    const Result<Variables> variables = start_job(getpid(), by);
     if (!variables)
         return variables.error();
     const size_t at = launcher_among(words);

@@ -29,8 +29,8 @@ bool is_srun(const std::string &launcher);
 // Starts the job's first daemon for this process, which is going to be the launcher, and puts what
 // ranks must know into its environment. Open MPI's launcher gets options that take these variables
 // (and the preloaded libraries) to other nodes, by name: values do not belong on a command line.
-// It may stand behind a command such as env or timeout. `supervisor`: see start_job().
-Result<void> make_job(std::vector<std::string> &words, int supervisor = -1);
+// It may stand behind a command such as env or timeout. `by`: see start_job().
+Result<void> make_job(std::vector<std::string> &words, const Supervision &by = {});
 // Puts what a job's first daemon has printed into the environment of the future launcher.
 // CRYO_LISTEN is an address of this node: MPICH's and Slurm's launchers would pass it on to the
 // others.

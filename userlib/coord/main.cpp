@@ -89,13 +89,14 @@ void to_background(const Fd &null)
         cryo::print(stderr, "mpi-daemon: /: {}\n", strerror(errno));
 }
 
-Result<void> root(pid_t launcher, Fd supervisor)
+Result<void> root(pid_t launcher, const std::string &series, Fd supervisor)
 {
     const Result<Fd> null = open_null();
     if (!null)
         return null.error();
     Job job;
     job.launcher = launcher;
+    job.series = series;
     job.id = fmt::format("{}-{}", launcher, cryo::coord::random_hex(4));
     job.secret = cryo::coord::random_hex(32);
     char usual[PATH_MAX];
@@ -294,6 +295,8 @@ int main(int argc, char **argv)
     mode->require_option(1);
     int to_supervisor = -1;
     app.add_option("--supervisor", to_supervisor, "Tell this pipe how the job stands");
+    std::string series;
+    app.add_option("--series", series, "To which the job's snapshots belong, after any restart");
     if (std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;
     umask(077);
@@ -308,6 +311,6 @@ int main(int argc, char **argv)
         supervisor = Fd(kept);
     }
     close_range(STDERR_FILENO + (supervisor ? 2 : 1), ~0U, 0);
-    const Result<void> done = as_node ? node() : root(launcher, std::move(supervisor));
+    const Result<void> done = as_node ? node() : root(launcher, series, std::move(supervisor));
     return done ? 0 : cryo::cli::fail("mpi-daemon", done.error());
 }

@@ -66,6 +66,7 @@ struct Snapshot {
     std::string started = {};   // as people read it
     std::string completed = {}; // likewise
     std::string job = {};       // of Cryo
+    std::string series = {};    // of a supervised job, with all its restarts (Supervision); else ""
     int launcher = 0;
     std::vector<std::string> command = {}; // of the launcher
     std::string directory = {};            // in which it ran
@@ -151,10 +152,15 @@ class SnapshotWriter
     Result<void> commit(std::vector<SnapshotImage> images);
     // Of what is committed: its sets are complete, too.
     Result<void> add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets);
-    // Takes a finished snapshot out of the list, and renames its directory to abandoned.SEQ.
-    static Result<void> abandon(const std::string &path, int seq);
-    // Of the finished snapshots of this job only the last `count` remain.
+    // Of the finished snapshots of this job, or of its series, only the last `count` remain.
     Result<void> keep(unsigned count);
+
+    // To take snapshots away, and to keep others from being made meanwhile. ENOENT: there are none;
+    // EBUSY: one is being made.
+    static Result<SnapshotWriter> open(const std::string &path);
+    const SnapshotStore &store() const { return store_; }
+    // Takes a finished snapshot out of the list, and renames its directory to abandoned.SEQ.
+    Result<void> abandon(int seq);
 
   private:
     static Result<Directory> open_own(const std::string &path);

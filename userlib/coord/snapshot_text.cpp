@@ -22,6 +22,7 @@ constexpr std::string_view image_checksum_key = "Cryo Image Checksum";
 constexpr std::string_view local_key = "Cryo Local";
 constexpr std::string_view redundancy_key = "Cryo Redundancy";
 constexpr std::string_view set_key = "Cryo Set";
+constexpr std::string_view series_key = "Cryo Series";
 
 template <class T>
 bool read_number(std::string_view text, T &value)
@@ -146,6 +147,8 @@ bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
         snapshot.mark = value;
     else if (key == "Cryo Job")
         snapshot.job = value;
+    else if (key == series_key)
+        snapshot.series = value;
     else if (key == "Cryo Directory")
         snapshot.directory = value;
     else if (key == "Cryo Command")
@@ -181,6 +184,8 @@ std::string block(const Snapshot &s)
         text += fmt::format("# Cryo Mark: {}\n", s.mark);
     text += fmt::format("# Cryo Job: {}\n# Cryo Launcher: {}\n# Cryo Directory: {}\n",
                         one_line(s.job), s.launcher, one_line(s.directory));
+    if (!s.series.empty())
+        text += fmt::format("# {}: {}\n", series_key, one_line(s.series));
     text += fmt::format("# Cryo Command: {}\n", words_text(s.command));
     for (const SnapshotImage &image : s.images) {
         text += fmt::format("# Process: {}.{}\n# OPAL CRS Component: {}\n", s.launcher, image.rank,

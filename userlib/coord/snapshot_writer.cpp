@@ -289,35 +289,50 @@ Result<void> SnapshotWriter::add_sets(const std::string &redundancy, std::vector
     return done;
 }
 
-// The list comes first: a directory that is not in it is nobody's.
-Result<void> SnapshotWriter::abandon(const std::string &path, int seq)
+Result<SnapshotWriter> SnapshotWriter::open(const std::string &path)
 {
-    Result<Directory> directory = open_own(path);
+    // Nothing is made of what is not there.
+    Result<Directory> directory = Directory::open(path);
+    if (!directory)
+        return directory.error();
+    directory = open_own(path);
     if (!directory)
         return directory.error();
     Result<Fd> lock = lock_directory(*directory);
     if (!lock)
-        return lock.error();
+        return lock.error().code() == EWOULDBLOCK ? Error(EBUSY, lock.error().text())
+                                                  : lock.error();
     SnapshotWriter writer{SnapshotStore(std::move(*directory))};
     writer.lock_ = std::move(*lock);
-    SnapshotStore &store = writer.store_;
-    Result<void> done = store.load();
+    if (Result<void> loaded = writer.store_.load(); !loaded)
+        return loaded.error();
+    return writer;
+}
+
+// The list comes first: a directory that is not in it is nobody's.
+Result<void> SnapshotWriter::abandon(int seq)
+{
+    if (store_.find(seq) == nullptr)
+        return Error(ENOENT, fmt::format("{}: has no finished snapshot {}", path(), seq));
+    store_.snapshots_.erase(seq);
+    Result<void> done = store_.save();
     if (!done)
         return done;
-    if (store.find(seq) == nullptr)
-        return Error(ENOENT, fmt::format("{}: has no finished snapshot {}", path, seq));
-    store.snapshots_.erase(seq);
-    done = store.save();
-    return done ? store.directory_.rename(std::to_string(seq),
-                                          fmt::format("{}{}", abandoned_prefix, seq))
-                : done;
+    const std::string name = std::to_string(seq);
+    const std::string to = fmt::format("{}{}", abandoned_prefix, seq);
+    done = store_.directory_.rename(name, to);
+    for (int i = 2; !done && done.error().code() == EEXIST; i++)
+        done = store_.directory_.rename(name, fmt::format("{}.{}", to, i));
+    return done;
 }
 
 Result<void> SnapshotWriter::keep(unsigned count)
 {
     std::vector<int> old;
     for (const auto &[seq, snapshot] : store_.snapshots_) {
-        if (snapshot.finished && snapshot.job == about_.job && !snapshot.mark.empty())
+        const bool is_ours =
+            about_.series.empty() ? snapshot.job == about_.job : snapshot.series == about_.series;
+        if (snapshot.finished && is_ours && !snapshot.mark.empty())
             old.push_back(seq);
     }
     if (old.size() <= count)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The snapshots from which a supervised MPI job can come back, named by their numbers: those that
-// are finished.
+// are finished, and of its series. Another job's may lie beside them, which somebody has made there
+// by hand.
 //
-//     Result<Snapshots> snapshots = Snapshots::take("/scratch/run");
+//     Result<Snapshots> snapshots = Snapshots::take("/scratch/run", "412-18f3a2");
 #pragma once
 
+#include "coord/snapshot.hpp"
 #include "keeper/state.hpp"
 #include "recover/past.hpp"
 
@@ -16,8 +18,9 @@ namespace cryo::recover {
 class Snapshots : public Past
 {
   public:
-    // EBUSY: a keeper may still have one made, and that after this time.
-    static Result<Snapshots> take(const std::string &directory, int patience_ms = 5000);
+    // EBUSY: one is being made, or a keeper may still have one made, and that after this time.
+    static Result<Snapshots> take(const std::string &directory, const std::string &series,
+                                  int patience_ms = 5000);
     Snapshots(Snapshots &&) = default;
     Snapshots &operator=(Snapshots &&) = default;
     ~Snapshots() override;
@@ -27,12 +30,11 @@ class Snapshots : public Past
     Result<void> abandon(const std::string &name) override;
 
   private:
-    Snapshots(std::string path, std::unique_ptr<keeper::State> state)
-        : path_(std::move(path)), state_(std::move(state))
-    {}
+    explicit Snapshots(std::unique_ptr<keeper::State> state) : state_(std::move(state)) {}
 
-    std::string path_;
     std::unique_ptr<keeper::State> state_; // keeps keepers out
+    // Keeps all others out; null: there is no snapshot.
+    std::unique_ptr<coord::SnapshotWriter> writer_;
 };
 
 } // namespace cryo::recover

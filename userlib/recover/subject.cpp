@@ -29,9 +29,8 @@ Checkpoint checkpoint_at(const std::string &path)
 }
 
 template <class Kind>
-Result<std::unique_ptr<Past>> past_in(const std::string &directory, int patience_ms)
+Result<std::unique_ptr<Past>> as_past(Result<Kind> past)
 {
-    Result<Kind> past = Kind::take(directory, patience_ms);
     if (!past)
         return past.error();
     return Result<std::unique_ptr<Past>>(std::make_unique<Kind>(std::move(*past)));
@@ -52,7 +51,7 @@ class Program final : public Subject
 
     Result<std::unique_ptr<Past>> past(int patience_ms) const override
     {
-        return past_in<Images>(keeping().directory, patience_ms);
+        return as_past(Images::take(keeping().directory, patience_ms));
     }
     std::string path_of(const std::string &name) const override
     {
@@ -82,13 +81,14 @@ class Program final : public Subject
 class Job final : public Subject
 {
   public:
-    Job(keeper::Settings keeping, const std::string &launcher)
-        : Subject(std::move(keeping)), is_hydra_(coord::is_hydra(launcher))
+    Job(keeper::Settings keeping, const std::string &launcher, std::string series)
+        : Subject(std::move(keeping)), is_hydra_(coord::is_hydra(launcher)),
+          series_(std::move(series))
     {}
 
     Result<std::unique_ptr<Past>> past(int patience_ms) const override
     {
-        return past_in<Snapshots>(keeping().directory, patience_ms);
+        return as_past(Snapshots::take(keeping().directory, series_, patience_ms));
     }
     std::string path_of(const std::string &name) const override
     {
@@ -97,15 +97,22 @@ class Job final : public Subject
     Checkpoint newest() const override
     {
         const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());
-        const coord::Snapshot *latest = found ? found->latest() : nullptr;
+        const coord::Snapshot *latest = nullptr;
+        if (found) {
+            for (const auto &[seq, snapshot] : found->snapshots()) {
+                if (snapshot.finished && snapshot.series == series_)
+                    latest = &snapshot;
+            }
+        }
         return latest != nullptr ? checkpoint_at(path_of(std::to_string(latest->seq)))
                                  : Checkpoint();
     }
     std::vector<std::string> restart_words(const std::string &name, int report) const override
     {
-        std::vector<std::string> words = with_keeping(
-            {cli::command("ompi-restart"), "--seq", name, "--supervisor", std::to_string(report)},
-            keeping());
+        std::vector<std::string> words =
+            with_keeping({cli::command("ompi-restart"), "--seq", name, "--supervisor",
+                          std::to_string(report), "--series", series_},
+                         keeping());
         words.push_back(store());
         return words;
     }
@@ -147,6 +154,7 @@ class Job final : public Subject
     std::string store() const { return keeping().directory + "/" + keeper::reference_name; }
 
     bool is_hydra_;
+    std::string series_;
 };
 
 } // namespace
@@ -157,10 +165,11 @@ int64_t Subject::made_ns(const std::string &name) const
 }
 
 std::unique_ptr<Subject> make_subject(keeper::Settings keeping,
-                                      const std::vector<std::string> &words)
+                                      const std::vector<std::string> &words,
+                                      const std::string &series)
 {
     if (keeping.mpi)
-        return std::make_unique<Job>(std::move(keeping), words.front());
+        return std::make_unique<Job>(std::move(keeping), words.front(), series);
     return std::make_unique<Program>(std::move(keeping));
 }
 

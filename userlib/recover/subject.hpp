@@ -52,8 +52,10 @@ class Subject
     keeper::Settings keeping_;
 };
 
-// `words`: the program's, or a launcher's if keeping.mpi says so.
+// `words`: the program's, or a launcher's if keeping.mpi says so. `series`: of a job's snapshots
+// (coord::Supervision).
 std::unique_ptr<Subject> make_subject(keeper::Settings keeping,
-                                      const std::vector<std::string> &words);
+                                      const std::vector<std::string> &words,
+                                      const std::string &series = {});
 
 } // namespace cryo::recover

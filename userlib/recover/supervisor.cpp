@@ -27,6 +27,12 @@ namespace {
 constexpr int not_begun = 125;
 constexpr int last_patience_ms = 5000;
 
+// Of no other supervisor whose snapshots lie in the same directory.
+std::string new_series()
+{
+    return fmt::format("{}-{:x}", getpid(), clock_ns(CLOCK_REALTIME));
+}
+
 std::string seconds_text(int64_t ns)
 {
     return cli::duration_text(static_cast<uint64_t>(std::max<int64_t>(ns, 0)));
@@ -35,9 +41,9 @@ std::string seconds_text(int64_t ns)
 } // namespace
 
 Supervisor::Supervisor(Task task)
-    : task_(std::move(task)), subject_(make_subject(task_.keeping, task_.words)),
-      decision_(task_.policy), teller_(task_.words, task_.keeping.directory),
-      wishes_(Wishes::ignored())
+    : task_(std::move(task)), series_(new_series()),
+      subject_(make_subject(task_.keeping, task_.words, series_)), decision_(task_.policy),
+      teller_(task_.words, task_.keeping.directory), wishes_(Wishes::ignored())
 {}
 
 Result<void> Supervisor::prepare()

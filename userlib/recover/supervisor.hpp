@@ -46,8 +46,10 @@ class Supervisor
 
     // Nothing: the caller is a child that has to become the program. Else the exit status.
     std::optional<int> run();
-    // In the child, of a job: the pipe for its first daemon (coord/supervised.hpp).
+    // In the child, of a job: the pipe for its first daemon, and the series of its snapshots
+    // (coord::Supervision).
     Fd take_report() { return std::move(report_of_job_); }
+    const std::string &series() const { return series_; }
 
   private:
     Result<void> prepare();
@@ -82,6 +84,7 @@ class Supervisor
     int give_up(const std::string &why);
 
     Task task_;
+    std::string series_;
     std::unique_ptr<Subject> subject_;
     Decision decision_;
     Teller teller_;

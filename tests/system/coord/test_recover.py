@@ -107,6 +107,11 @@ class Supervised(Supervising):
             self.await_recovery(job, recovery + 1)
         self.assertIn("a rank was killed by SIGKILL", job.text())
         self.assertRegex(job.text(), r"the job of process \d+ is back from \S+/kept/context.ckpt/\d+ ")
+        for _ in range(2):
+            self.await_snapshot(job)
+        wait_for(lambda: len([one for one in (self.kept / "context.ckpt").iterdir()
+                              if one.name.isdigit()]) <= 2 or job.process.poll() is not None,
+                 "the end of the snapshots of earlier launchers")
         self.end_well(job, 3)
 
     def test_killed_launcher(self):
@@ -153,10 +158,10 @@ while :; do sleep 0.05; done
         """A tracer keeps it: that the supervisor waits, and for what, is said."""
         job = self.supervise(2)
         self.await_snapshot(job)
-        kept, killed = self.ranks()
+        kept = self.ranks()[0]
         libc = ctypes.CDLL(None, use_errno=True)
         self.assertEqual(libc.ptrace(PTRACE_SEIZE, kept, None, None), 0, ctypes.get_errno())
-        os.kill(killed, signal.SIGKILL)
+        os.kill(next(self.marked("python3")), signal.SIGKILL)
         wait_for(lambda: f"waits for the end of process {kept}, which was killed" in job.text(),
                  "the message")
         self.assertNotIn(" is back from ", job.text())

@@ -40,6 +40,54 @@ TEST(Snapshots, ARoundKeepsWhatItShould)
     EXPECT_FALSE(fs::exists(store.top() / ".0.tmp"));
 }
 
+// A supervised job has another launcher after each recovery. Others' snapshots stay.
+TEST(Snapshots, ASeriesKeepsWhatItShould)
+{
+    const Store store;
+    ASSERT_TRUE(store.save(2, reference, "9-0"));         // 0: of a job of its own
+    ASSERT_TRUE(store.save(2, reference, "412-0", "s1")); // 1
+    ASSERT_TRUE(store.save(2, reference, "500-0", "s1")); // 2: the same job, brought back
+    ASSERT_TRUE(store.save(2, reference, "500-0", "s2")); // 3: of another supervisor
+    ASSERT_TRUE(store.save(2, reference, "412-0"));       // 4: brought back by hand
+    EXPECT_EQ(store.finished(), (Seqs{0, 1, 2, 3, 4}));
+    ASSERT_TRUE(store.save(2, reference, "501-0", "s1"));
+    EXPECT_EQ(store.finished(), (Seqs{0, 2, 3, 4, 5}));
+    ASSERT_TRUE(store.save(1, reference, "502-0", "s1"));
+    EXPECT_EQ(store.finished(), (Seqs{0, 3, 4, 6}));
+    EXPECT_EQ(SnapshotStore::open(store.top())->find(6)->series, "s1");
+}
+
+TEST(Snapshots, WhatIsAbandonedIsNotListedAndStays)
+{
+    const Store store;
+    for (int i = 0; i < 3; i++)
+        ASSERT_TRUE(store.save());
+    store.write(std::string(reference) + "/abandoned.2/mine", "mine");
+    {
+        Result<SnapshotWriter> writer = SnapshotWriter::open(store.top());
+        ASSERT_TRUE(writer);
+        ASSERT_TRUE(writer->abandon(2)); // the name is taken
+        ASSERT_TRUE(writer->abandon(1));
+        EXPECT_EQ(writer->abandon(1).error().code(), ENOENT);
+        // No other one is made meanwhile.
+        EXPECT_EQ(SnapshotWriter::open(store.top()).error().code(), EBUSY);
+        EXPECT_FALSE(store.begin());
+    }
+    EXPECT_EQ(store.finished(), (Seqs{0}));
+    EXPECT_TRUE(fs::exists(store.top() / "abandoned.1" / "opal_snapshot_0.ckpt"));
+    EXPECT_TRUE(fs::exists(store.top() / "abandoned.2.2" / "opal_snapshot_0.ckpt"));
+    EXPECT_EQ(store.read(std::string(reference) + "/abandoned.2/mine"), "mine");
+    ASSERT_TRUE(store.save());
+    EXPECT_EQ(store.finished(), (Seqs{0, 3})); // no number comes again
+}
+
+TEST(Snapshots, WhereThereAreNoneNoneIsTakenAway)
+{
+    const Store store;
+    EXPECT_EQ(SnapshotWriter::open(store.top()).error().code(), ENOENT);
+    EXPECT_FALSE(fs::exists(store.top()));
+}
+
 TEST(Snapshots, WhatIsNotCommittedGoes)
 {
     const Store store;

@@ -63,10 +63,13 @@ class Store
         return all;
     }
 
-    Result<SnapshotWriter> begin(const std::string &name = reference) const
+    Result<SnapshotWriter> begin(const std::string &name = reference,
+                                 const std::string &job = "412-0",
+                                 const std::string &series = "") const
     {
-        return SnapshotWriter::begin(base_, name,
-                                     {.job = "412-0", .launcher = 412, .command = {"mpirun", "x"}});
+        return SnapshotWriter::begin(
+            base_, name,
+            {.job = job, .series = series, .launcher = 412, .command = {"mpirun", "x"}});
     }
     // Writes the images, as the daemons do.
     static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer)
@@ -82,9 +85,10 @@ class Store
         }
         return images;
     }
-    Result<void> save(unsigned keep = 0) const
+    Result<void> save(unsigned keep = 0, const std::string &name = reference,
+                      const std::string &job = "412-0", const std::string &series = "") const
     {
-        Result<SnapshotWriter> writer = begin();
+        Result<SnapshotWriter> writer = begin(name, job, series);
         if (!writer)
             return writer.error();
         if (Result<void> done = writer->commit(put_images(*writer)); !done)
