@@ -133,7 +133,8 @@ void Coordinator::hear(uint32_t member, const Message &message)
             now->hear(member, message);
         break;
     }
-    if (!supervised_.has_run() && ranks_.are_there() && ranks_.complete())
+    if (supervised_.is_wanted() && !supervised_.has_run() && ranks_.are_there() &&
+        ranks_.complete())
         supervised_.running(std::ranges::any_of(
             ranks_.all(), [this](const auto &one) { return is_elsewhere(one.second); }));
     look_at_early();

@@ -237,7 +237,7 @@ void Supervisor::read_report()
                      .saved_at_ns = image_made_ns_,
                      .keeper = news_.keeper()});
     }
-    if (is_left_alone() && child_ > 0)
+    if (is_left_alone() && child_ > 0 && !status_)
         send_held();
 }
 

@@ -47,7 +47,7 @@ void Supervisor::await_daemon(const Enough &is_enough)
     for (bool told = false; report_.fd() >= 0 && !is_enough() && wishes_.end() == 0 &&
                             !news_.is_silent(begun, now_ns());
          await_change(pause_ms)) {
-        if (!told && ms_since(begun) > silence_ms) {
+        if (!told && ms_since(begun) > 2 * silence_ms) { // ranks may take so long
             teller_.say("waits for the end of the job's first daemon");
             told = true;
         }
