@@ -19,15 +19,14 @@ PTRACE_SEIZE, WALL = 0x4206, 0x40000000
 
 # Ends with status 3 when it is told to, a second before its ranks.
 SLOW_LAUNCHER = """#!/usr/bin/env python3
-import os, signal, subprocess, sys, time
-with subprocess.Popen(["{mpirun}", *sys.argv[1:]], start_new_session=True) as ranks:
-    directory = sys.argv[-1]
-    while not os.path.exists(directory + "/end"):
-        time.sleep(0.02)
-    if os.fork() == 0:
-        time.sleep(1)
-        ranks.send_signal(signal.SIGTERM)
-    os._exit(3)
+import os, signal, sys, time
+ranks = os.posix_spawn("{mpirun}", ["{mpirun}", *sys.argv[1:]], os.environ)
+while not os.path.exists(sys.argv[-1] + "/end"):
+    time.sleep(0.02)
+if os.fork() == 0:
+    time.sleep(1)
+    os.kill(ranks, signal.SIGTERM)
+os._exit(3)
 """
 
 
@@ -165,7 +164,8 @@ while :; do sleep 0.05; done
         wait_for(lambda: f"waits for the end of process {kept}, which was killed" in job.text(),
                  "the message")
         self.assertNotIn(" is back from ", job.text())
-        os.waitpid(kept, WALL)
+        while os.WIFSTOPPED(os.waitpid(kept, WALL)[1]): # by a signal that came before
+            pass
         self.await_recovery(job, 1)
         self.end_well(job, 2)
 

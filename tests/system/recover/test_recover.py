@@ -323,7 +323,7 @@ while True:
     def test_restart_that_cannot_be_started_is_tried_again(self):
         self.replace_command("cr_restart", "")
         os.chmod(os.path.join(self.bin, "cr_restart"), 0o600)
-        supervisor = self.count()
+        supervisor = self.count(recover=self.policy("[[fault]]\nlimit = 9\n"))
         self.await_images(2)
         os.kill(self.pid_of(supervisor), signal.SIGKILL)
         wait_until("the failure", lambda: "Permission denied" in self.errors())
