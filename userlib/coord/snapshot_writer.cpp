@@ -330,8 +330,8 @@ Result<void> SnapshotWriter::keep(unsigned count)
 {
     std::vector<int> old;
     for (const auto &[seq, snapshot] : store_.snapshots_) {
-        const bool is_ours =
-            about_.series.empty() ? snapshot.job == about_.job : snapshot.series == about_.series;
+        const bool is_ours = snapshot.series == about_.series &&
+                             (!about_.series.empty() || snapshot.job == about_.job);
         if (snapshot.finished && is_ours && !snapshot.mark.empty())
             old.push_back(seq);
     }

@@ -78,7 +78,7 @@ Action Decision::from_an_image(const End &end, const Offer &there)
         if (end.may_pass)
             return {.what = Do::give_up,
                     .why = tried + ", the last time in vain for a reason outside of the image; "
-                                   "cr_restart brings it back when that has passed"};
+                                   "bring it back by hand when that has passed"};
         if (older == images.rend())
             return {.what = Do::give_up,
                     .why = tried + " and has come no further, and there is no older image left"};
