@@ -131,6 +131,9 @@ enum class RecordType : uint32_t {
     delta = 64,
     delta_service = 65,
     delta_version = 66,
+
+    call_filter = 67,
+    thread_filters = 68,
 };
 
 // Features that a reader must know to read the image at all (header, `features`). None so far.

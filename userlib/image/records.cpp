@@ -44,10 +44,11 @@ const char *name_of(RecordType type)
         "CONNECTION", "WAITING", "SEMAPHORE_UNDO", "PIDFD", "AIO_CONTEXT", "SOCKET_MORE",
         "GROUP_MEMBER", "PEER_CREDENTIALS", "KEPT_CONNECTION"};
     // clang-format on
-    static constexpr const char *file_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION"};
+    static constexpr const char *later_names[] = {"DELTA", "DELTA_SERVICE", "DELTA_VERSION",
+                                                  "CALL_FILTER", "THREAD_FILTERS"};
     size_t i = static_cast<size_t>(type) - 1;
-    if (type >= RecordType::delta && type <= RecordType::delta_version)
-        return file_names[static_cast<size_t>(type) - static_cast<size_t>(RecordType::delta)];
+    if (type >= RecordType::delta && type <= RecordType::thread_filters)
+        return later_names[static_cast<size_t>(type) - static_cast<size_t>(RecordType::delta)];
     return i < std::size(names) ? names[i] : nullptr;
 }
 

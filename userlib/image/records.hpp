@@ -45,7 +45,8 @@ using AllRecords =
              InotifyWatch, Lock, Rlimit, Cpu, Notice, Socket, Terminal, Object, Attachment, Tree,
              Member, Agent, PageDigests, Foreign, Ipc, Guard, PosixQueue, PageTracker, Passed,
              Senders, Connection, Waiting, SemaphoreUndo, Pidfd, AioContext, SocketMore,
-             GroupMember, PeerCredentials, KeptConnection, Delta, DeltaService, DeltaVersion>;
+             GroupMember, PeerCredentials, KeptConnection, Delta, DeltaService, DeltaVersion,
+             CallFilter, ThreadFilters>;
 
 // Calls f.template operator()<R>() for the record with this number; false if there is none.
 template <class F>

@@ -328,6 +328,53 @@ struct Thread {
     }
 };
 
+// A filter of system calls (seccomp) that the process has put on itself, or that it has inherited
+// from one that did.
+struct CallFilter {
+    static constexpr RecordType type = RecordType::call_filter;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t filter = 0; // within the process, from 1
+    bool logs = false;   // SECCOMP_FILTER_FLAG_LOG
+    // Instructions of classic BPF: the code in the lowest 16 bits, 8 bits each for the jumps if
+    // true and if false, and 32 bits for the operand.
+    List<uint64_t> code = {};
+
+    static constexpr uint32_t CallFilter::*key = &CallFilter::filter;
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("filter", s.filter);
+        v("logs", s.logs);
+        v("code", s.code, Show::hex);
+    }
+};
+
+// The filters that a thread is under, beside those of its process's surroundings.
+struct ThreadFilters {
+    static constexpr RecordType type = RecordType::thread_filters;
+    static constexpr uint16_t version = 1;
+    static constexpr bool required = true;
+
+    uint32_t tid = 0;
+    uint32_t of_surroundings = 0;  // so many others were put on before
+    bool speculation_lost = false; // they were put on without SECCOMP_FILTER_FLAG_SPEC_ALLOW
+    List<uint32_t> filters = {};   // CALL_FILTER, in the order in which they were put on
+
+    static constexpr uint32_t ThreadFilters::*key = &ThreadFilters::tid;
+
+    template <class Self, class V>
+    static void fields(Self &s, V &&v)
+    {
+        v("tid", s.tid);
+        v("of_surroundings", s.of_surroundings);
+        v("speculation_lost", s.speculation_lost);
+        v("filters", s.filters);
+    }
+};
+
 // The agent inside the program: where a restart informs it.
 struct Agent {
     static constexpr RecordType type = RecordType::agent;

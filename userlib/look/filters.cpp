@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/filters.hpp"
 
+#include "look/agent_calls.hpp"
 #include "look/proc.hpp"
 
 #include <cerrno>
@@ -20,113 +21,6 @@ namespace cryo::capture {
 
 namespace {
 
-struct Call {
-    long number;
-    const char *name;
-};
-
-#define CALL(name)                                                                                 \
-    Call                                                                                           \
-    {                                                                                              \
-        SYS_##name, #name                                                                          \
-    }
-
-// What the agent calls by itself, in whatever program (userlib/agent). What stands in front of the
-// C library makes calls that the program has asked for, or their like.
-constexpr Call of_agent[] = {
-    CALL(accept4),
-    CALL(arch_prctl),
-    CALL(bind),
-    CALL(brk),
-    CALL(chmod),
-    CALL(clock_gettime),
-    CALL(clone),
-    CALL(close),
-    CALL(close_range),
-    CALL(dup3),
-    CALL(exit_group),
-    CALL(fchmod),
-    CALL(fcntl),
-    CALL(fstat),
-    CALL(fstatfs),
-    CALL(futex),
-    CALL(get_mempolicy),
-    CALL(get_robust_list),
-    CALL(getdents64),
-    CALL(geteuid),
-    CALL(getitimer),
-    CALL(getpgid),
-    CALL(getpid),
-    CALL(getppid),
-    CALL(getrandom),
-    CALL(getresuid),
-    CALL(getsid),
-    CALL(getsockname),
-    CALL(getsockopt),
-    CALL(gettid),
-    CALL(inotify_add_watch),
-    CALL(io_submit),
-    CALL(io_uring_enter),
-    CALL(ioctl),
-    CALL(kcmp),
-    CALL(keyctl),
-    CALL(kill),
-    CALL(listen),
-    CALL(lstat),
-    CALL(membarrier),
-    CALL(memfd_create),
-    CALL(mincore),
-    CALL(mmap),
-    CALL(mprotect),
-    CALL(mq_getsetattr),
-    CALL(mq_timedreceive),
-    CALL(mq_timedsend),
-    CALL(msgctl),
-    CALL(msync),
-    CALL(munmap),
-    CALL(openat),
-    CALL(pidfd_open),
-    CALL(pipe2),
-    CALL(pkey_mprotect),
-    CALL(poll),
-    CALL(ppoll),
-    CALL(prctl),
-    CALL(pread64),
-    CALL(prlimit64),
-    CALL(pwritev),
-    CALL(read),
-    CALL(readlinkat),
-    CALL(recvfrom),
-    CALL(recvmsg),
-    CALL(rseq),
-    CALL(rt_sigaction),
-    CALL(rt_sigpending),
-    CALL(rt_sigprocmask),
-    CALL(rt_sigtimedwait),
-    CALL(rt_tgsigqueueinfo),
-    CALL(sched_getaffinity),
-    CALL(sched_setaffinity),
-    CALL(sched_yield),
-    CALL(semctl),
-    CALL(semop),
-    CALL(sendmsg),
-    CALL(sendto),
-    CALL(setsockopt),
-    CALL(shmctl),
-    CALL(socket),
-    CALL(stat),
-    CALL(tgkill),
-    CALL(timer_gettime),
-    CALL(unlink),
-    CALL(userfaultfd),
-    CALL(utimensat),
-    CALL(vmsplice),
-    CALL(wait4),
-    CALL(write),
-};
-
-#undef CALL
-
 // Every call fails from now on without being made, but for the end of the process. Of several
 // filters the strictest decides: one that ends the process does so even now.
 bool forbid_all()
@@ -145,13 +39,13 @@ bool forbid_all()
 constexpr int not_tried = 2; // exit code
 
 // Filters that decide by a call's arguments see zeros.
-[[noreturn]] void try_all(const Call *volatile *tried)
+[[noreturn]] void try_all(const AgentCall *volatile *tried)
 {
     const rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     if (!forbid_all())
         _exit(not_tried);
-    for (const Call &one : of_agent) {
+    for (const AgentCall &one : agent_calls()) {
         if (one.number == SYS_exit_group) // made below
             continue;
         *tried = &one;
@@ -167,14 +61,14 @@ std::string find_obstacle()
         mmap(nullptr, sizeof(void *), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return fmt::format("no memory to try out the seccomp filter: {}", strerror(errno));
-    auto *const tried = static_cast<const Call *volatile *>(shared);
+    auto *const tried = static_cast<const AgentCall *volatile *>(shared);
     const pid_t child = fork();
     if (child == 0)
         try_all(tried);
     int status = 0;
     while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
-    const Call *const last = *tried;
+    const AgentCall *const last = *tried;
     munmap(shared, sizeof(void *));
     if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0 && last == nullptr)
         return {};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The filters of system calls (seccomp) that a program gets from its surroundings: a container, a
-// service. They stay in force for good, and cannot be read back; a restart gives the program those
-// of the surroundings that it comes back in. What the agent does in the program has to pass them.
+// service. They stay in force for good, and nobody under them can read them back; a restart gives
+// the program those of the surroundings that it comes back in. What the agent does in the program
+// has to pass them.
 //
 //     const OwnFilters filters = own_filters();
 //     if (!filters.obstacle.empty())
@@ -10,7 +11,7 @@
 //
 // cr_run and cr_restart try out their own, which are those of the program, and tell the agent how
 // many there are (filters_variable). The agent passes that on at its door (protocol/door.hpp): a
-// process that has more than these has filters of its own.
+// process that has more than these has filters of its own (thread_filters.hpp).
 #pragma once
 
 #include <string>

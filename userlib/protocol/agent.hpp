@@ -93,8 +93,11 @@ enum class Feature : uint64_t {
     scan = 1 << 8,
     alive = 1 << 9, // also signals sent by Resume
     aio = 1 << 10,
+    // Of a checkpointer: before it connects, it finds out whether filters of system calls that the
+    // program has put on itself let the agent's pass. Of an agent: it relies on that.
+    judged_filters = 1 << 11,
 };
-constexpr uint64_t all_features = (1 << 11) - 1;
+constexpr uint64_t all_features = (1 << 12) - 1;
 
 constexpr bool has(uint64_t features, Feature one)
 {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads: which exist, and the state of each. Their registers are in their signal
 // frames, in memory, except those that only the kernel has: these are read with ptrace.
+#include "look/filters.hpp"
+#include "look/thread_filters.hpp"
 #include "restore/compare.hpp"
 #include "restore/scheduling.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <elf.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -14,6 +17,7 @@
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace cryo::restore {
 
@@ -40,6 +44,7 @@ class Held
     Held(const Held &) = delete;
     Held &operator=(const Held &) = delete;
 
+    bool holds() const { return held_; }
     bool registers(user_regs_struct &to) const
     {
         iovec place = {&to, sizeof(to)};
@@ -61,6 +66,45 @@ Result<void> compare_registers(const image::Thread &saved)
     if (Result<void> same = same_hex("FS", now.fs_base, saved.fs_base); !same)
         return same;
     return same_hex("GS", now.gs_base, saved.gs_base);
+}
+
+bool is_same(const capture::CallFilter &now, const image::CallFilter &saved)
+{
+    return now.logs == saved.logs && now.code.size() == saved.code.size() &&
+           std::memcmp(now.code.data(), saved.code.bytes().data(), saved.code.bytes().size()) == 0;
+}
+
+// The kernel tells everybody how many filters of system calls there are (since Linux 5.9), and some
+// what these are.
+Result<void> compare_filters(const Comparison &c, const image::Thread &saved,
+                             std::string_view status)
+{
+    const Result<std::string> own = capture::Proc(getpid()).read("status");
+    const unsigned ours = own ? capture::count_filters(*own) : 0;
+    const auto &of_threads = c.saved.of<image::ThreadFilters>();
+    const auto found = of_threads.find(saved.tid);
+    const image::List<uint32_t> wanted =
+        found != of_threads.end() ? found->second.filters : image::List<uint32_t>();
+    if (Result<void> same = same_number("the number of its seccomp filters",
+                                        capture::count_filters(status), ours + wanted.size());
+        !same)
+        return same;
+    if (wanted.empty())
+        return {};
+    const Held held(static_cast<pid_t>(saved.tid));
+    if (!held.holds())
+        return {};
+    const Result<std::vector<capture::CallFilter>> now =
+        capture::read_filters(static_cast<pid_t>(saved.tid), ours);
+    if (!now && now.error().code() == EPERM)
+        return {};
+    if (!now)
+        return now.error();
+    for (size_t i = 0; i < wanted.size(); i++) {
+        if (i >= now->size() || !is_same((*now)[i], c.saved.of<image::CallFilter>().at(wanted[i])))
+            return difference(fmt::format("its seccomp filter {} is another one", i + 1));
+    }
+    return {};
 }
 
 // Processors that are not available here are left out.
@@ -113,6 +157,8 @@ Result<void> compare_thread(const Comparison &c, const image::Thread &saved)
         same = compare_pending(c, saved.tid, *status);
     if (same)
         same = compare_scheduling(saved);
+    if (same)
+        same = compare_filters(c, saved, *status);
     return same ? compare_registers(saved) : same;
 }
 

@@ -236,6 +236,14 @@ void plan_capabilities(Planning &p, const image::Thread &thread, const std::stri
                      {value(PR_SET_NO_NEW_PRIVS), value(1), value(0), value(0), value(0)});
 }
 
+bool may_put_on_filters(const Planning &p, const image::Thread &thread)
+{
+    const Capabilities saved = saved_capabilities(p.saved.process, thread);
+    const Capabilities ours = our_capabilities();
+    return saved.no_new_privs || ours.no_new_privs ||
+           (ours.permitted & saved.permitted & saved.effective & bit(CAP_SYS_ADMIN)) != 0;
+}
+
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who)
 {
     const long now = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);

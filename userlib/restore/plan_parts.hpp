@@ -40,6 +40,7 @@ struct Planning {
     std::map<uint32_t, Fd> renamed_sockets = {};  // by OPEN_FILE: bound, and opened in their turn
     const KeptMemory *kept = nullptr;             // of a copy of its parent (plan_copies.hpp)
     std::shared_ptr<Namesakes> namesakes = {};    // while sockets are made (peers.hpp)
+    std::map<uint32_t, Operand> filters = {};     // CALL_FILTER id → its sock_fprog in the plan
 };
 
 // planner.cpp: for facts that several threads or mappings have in common.
@@ -133,9 +134,16 @@ void plan_limits(Planning &p);
 Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 
+// plan_filters.cpp: filters of system calls (seccomp) that the program has put on itself: in the
+// plan before there are threads, and put on as the last of all that a thread does for itself.
+Result<void> place_filters(Planning &p);
+Result<void> plan_filters(Planning &p, const image::Thread &thread);
+
 // plan_credentials.cpp: privileges of the process, before it has threads, and of each thread.
 Result<void> plan_credentials(Planning &p);
 void plan_capabilities(Planning &p, const image::Thread &thread, const std::string &who);
+// Whether the thread may put filters of system calls on itself once it has its capabilities.
+bool may_put_on_filters(const Planning &p, const image::Thread &thread);
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who);
 
 // plan_scheduling.cpp

@@ -103,6 +103,14 @@ Result<Thread> start_of(const image::Thread &from, const RestartOptions &options
     return thread;
 }
 
+bool had_filters_of_surroundings(const Saved &saved)
+{
+    const auto &of_threads = saved.of<image::ThreadFilters>();
+    const auto main = of_threads.find(saved.process.pid);
+    return saved.process.seccomp != 0 &&
+           (main == of_threads.end() || main->second.of_surroundings != 0);
+}
+
 } // namespace
 
 Result<void> plan_process(Planning &p)
@@ -114,7 +122,7 @@ Result<void> plan_process(Planning &p)
                                         "user",
                                         process.uid, process.gid));
     plan_actions(p);
-    if (process.seccomp != 0 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
+    if (had_filters_of_surroundings(p.saved) && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
         notice_once(p, "the program ran under a seccomp filter, of its container or its service, "
                        "and does not here");
     if (Result<void> done = plan_credentials(p); !done)
@@ -139,6 +147,8 @@ Result<void> plan_threads(Planning &p)
     Program &program = p.plan.program;
     if (p.saved.threads().empty())
         return Error(EINVAL, "the image has no threads");
+    if (Result<void> placed = place_filters(p); !placed)
+        return placed;
     program.add(Do::threads,
                 "creating the threads with their ids (one is in use here, or needs a privilege; "
                 "with --pidns all ids are free; --no-restore-pid gives new ones)",
@@ -154,6 +164,8 @@ Result<void> plan_threads(Planning &p)
         }
         program.begin_thread(*thread);
         plan_thread_state(p, p.saved.threads()[i]);
+        if (Result<void> filtered = plan_filters(p, p.saved.threads()[i]); !filtered)
+            return filtered;
         program.end_thread();
     }
     return {};

@@ -111,6 +111,8 @@ Result<void> plan_process_whole(Planning &p, bool alone)
         tell_source(p);
         tell_environment(p);
     }
+    if (Result<void> filtered = plan_filters(p, p.saved.threads().front()); !filtered)
+        return filtered.error().within(p.image.name());
     if (!alone)
         plan_rendezvous(p, says_complete);
     plan.program.call("closing", SYS_close, {value(plan.floor + go_fd_offset)});

@@ -23,7 +23,8 @@ struct FileOptions;
 template <class R>
 inline constexpr bool is_of_a_process = false;
 template <class R>
-requires std::is_same_v<R, image::Thread> || std::is_same_v<R, image::Region> ||
+requires std::is_same_v<R, image::Thread> || std::is_same_v<R, image::CallFilter> ||
+    std::is_same_v<R, image::ThreadFilters> || std::is_same_v<R, image::Region> ||
     std::is_same_v<R, image::Guard> || std::is_same_v<R, image::AioContext> ||
     std::is_same_v<R, image::Descriptor> || std::is_same_v<R, image::Sigaction> ||
     std::is_same_v<R, image::PendingSignal> || std::is_same_v<R, image::Timer> ||

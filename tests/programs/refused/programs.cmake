@@ -52,5 +52,4 @@ cryo_test_program(refused/checkpoint_signal_blocked REFUSED "it blocks the check
 
 # What may be saved, and is otherwise refused by name.
 cryo_test_program(refused/checkpoint_signal_replaced MAY_BE_REFUSED signal)
-cryo_test_program(refused/seccomp MAY_BE_REFUSED seccomp)
 cryo_test_program(refused/all_closed MAY_BE_REFUSED descriptor)

@@ -36,12 +36,12 @@ CONTAINER = {
 
 LOAD, JUMP_IF_EQUAL, GIVE = 0x20, 0x15, 0x06
 ALLOW, FAIL, END_PROCESS = 0x7fff0000, 0x00050000, 0x80000000
-NUMBER, SECOND_ARGUMENT = 0, 24  # offsets in struct seccomp_data
+NUMBER, FIRST_ARGUMENT, SECOND_ARGUMENT = 0, 16, 24  # offsets in struct seccomp_data
 
 
-def put_on(rules, without_query=False):
+def put_on(rules, without_query=False, on_all=False, no_new_privileges=True):
     """For preexec_fn. `rules`: the error of a call's number, or KILL. `without_query`: fcntl() tells
-    as little of open files as before Linux 6.10."""
+    as little of open files as before Linux 6.10. `on_all`: threads."""
     code = [(LOAD, 0, 0, NUMBER)]
     for number, answer in rules.items():
         code += [(JUMP_IF_EQUAL, 0, 1, number),
@@ -50,15 +50,28 @@ def put_on(rules, without_query=False):
         code += [(JUMP_IF_EQUAL, 0, 3, FCNTL), (LOAD, 0, 0, SECOND_ARGUMENT),
                  (JUMP_IF_EQUAL, 0, 1, F_DUPFD_QUERY), (GIVE, 0, 0, FAIL | errno.EINVAL)]
     code.append((GIVE, 0, 0, ALLOW))
+    return _putting_on(code, on_all, no_new_privileges)
+
+
+def skip_when(call, first, second):
+    """For preexec_fn. This system call with these arguments pretends to succeed."""
+    return _putting_on([(LOAD, 0, 0, NUMBER), (JUMP_IF_EQUAL, 0, 5, call),
+                        (LOAD, 0, 0, FIRST_ARGUMENT), (JUMP_IF_EQUAL, 0, 3, first),
+                        (LOAD, 0, 0, SECOND_ARGUMENT), (JUMP_IF_EQUAL, 0, 1, second),
+                        (GIVE, 0, 0, FAIL), (GIVE, 0, 0, ALLOW)], False, True)
+
+
+def _putting_on(code, on_all, no_new_privileges):
     packed = b"".join(struct.pack("=HBBI", *one) for one in code)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl.argtypes = [ctypes.c_int] + 4 * [ctypes.c_ulong]
+    libc.syscall.argtypes = 4 * [ctypes.c_ulong]
     room = ctypes.create_string_buffer(packed, len(packed))
     program = ctypes.create_string_buffer(struct.pack("@HP", len(code), ctypes.addressof(room)))
-    set_no_new_privileges, set_seccomp, filter_mode = 38, 22, 2
+    set_no_new_privileges, seccomp, filter_mode = 38, 317, 1
 
     def put():
-        if libc.prctl(set_no_new_privileges, 1, 0, 0, 0) or \
-                libc.prctl(set_seccomp, filter_mode, ctypes.addressof(program), 0, 0):
+        if no_new_privileges and libc.prctl(set_no_new_privileges, 1, 0, 0, 0) or \
+                libc.syscall(seccomp, filter_mode, int(on_all), ctypes.addressof(program)):
             raise OSError(ctypes.get_errno(), f"no filter of {len(room)} bytes")
     return put

@@ -56,6 +56,13 @@ def _capability(number):
     return False
 
 
+def _reads_filters():
+    """The kernel tells filters of system calls to root alone, not in a user namespace, and to nobody
+    under one."""
+    map_of_all = _read("/proc/self/uid_map").split() == ["0", "0", "4294967295"]
+    return _capability(21) and map_of_all and "\nSeccomp:\t0\n" in _read("/proc/self/status")
+
+
 def _module(name):
     return subprocess.run([sys.executable, "-c", f"import {name}"], check=False,
                           stderr=subprocess.DEVNULL).returncode == 0
@@ -139,6 +146,7 @@ CHECKS = {
     "numa": lambda: os.path.exists("/proc/self/numa_maps"),
     "mseal": lambda: _system_call(462, 0, 0, 0, close=False),
     "root": lambda: _capability(7),
+    "reads_filters": _reads_filters,
     "keyrings": lambda: _accepted(250, 0, -2, 1),
     "loginuid": lambda: _read("/proc/self/loginuid").strip() == "4294967295",
     "user_dispatch": lambda: _accepted(157, 59, 0, 0, 0, 0),

@@ -60,6 +60,8 @@ Result<void> check_attachable_by_tracer(const Proc &proc)
                                           pid, pid));
     if (Result<void> enterable = check_enterable(proc); !enterable)
         return enterable;
+    if (Result<void> free = check_filters(proc, false); !free)
+        return free;
     const auto shares = [&](int what) {
         return syscall(SYS_kcmp, pid, now->ppid, what, 0, 0) == 0;
     };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/attach/checkpoint_signal.hpp"
 
-#include "capture/attach/seized_thread.hpp"
+#include "capture/tracing/seized_thread.hpp"
 
 #include <cerrno>
 #include <csignal>

@@ -15,8 +15,8 @@
 #pragma once
 
 #include "capture/attach/instructions.hpp"
-#include "capture/attach/seized_thread.hpp"
-#include "capture/attach/way_back.hpp"
+#include "capture/tracing/seized_thread.hpp"
+#include "capture/tracing/way_back.hpp"
 
 #include <array>
 #include <csignal>

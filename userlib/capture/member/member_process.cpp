@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/member/member_process.hpp"
 
+#include "capture/session/own_filters.hpp"
 #include "libcr.h"
 
 #include <algorithm>
@@ -83,6 +84,13 @@ Result<void> MemberProcess::enter()
         if (now->stopped && now->traced && !stopped_)
             return Error(ENOTSUP,
                          fmt::format("process {} is stopped by a debugger: continue it", pid));
+        if (!door_)
+            find_agent();
+        if (door_ && !judged_) { // before it is held: only one may trace it
+            if (Result<void> judged = judge_filters(proc_); !judged)
+                return judged;
+            judged_ = true;
+        }
         if (now->stopped && !stopped_) {
             Result<Stopped> held = Stopped::hold(pid, AgentDoor::signal_of(proc_));
             if (!held)

@@ -97,6 +97,7 @@ class MemberProcess
     std::optional<AgentSession> agent_;
     std::optional<Stopped> stopped_;
     Deafness deafness_;
+    bool judged_ = false; // its own filters of system calls let the agent work
     bool has_callbacks_ = false;
     uint64_t asked_since_ = 0;
     uint64_t threads_ = 0;

@@ -114,6 +114,8 @@ Result<void> write_records(image::ImageWriter &writer, Description &d, size_t nu
     if (added)
         added = write_parts(writer, d);
     all(d.threads);
+    all(d.call_filters);
+    all(d.thread_filters);
     all(d.regions);
     all(d.guards);
     all(d.aio_contexts);

@@ -226,7 +226,8 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
                            "that process must end, or call exec, first", Passing::when_gone);
             continue;
         }
-        if (filter_obstacle(d.proc, d.status))
+        if (const auto obstacle = filter_obstacle(d.proc, d.status);
+            obstacle && d.thread_filters.empty())
             continue; // the process is refused for that
         const bool is_whole = ring.shared && ring.prot == (PROT_READ | PROT_WRITE) &&
                               ring.offset == 0 && ring.end - ring.start >= image::kPageSize;

@@ -7,7 +7,6 @@
 #include "capture/process/settings.hpp"
 #include "capture/process/shared_memory.hpp"
 #include "capture/process/signals.hpp"
-#include "capture/session/enterable.hpp"
 #include "look/cpu.hpp"
 
 #include <algorithm>
@@ -164,8 +163,6 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     constexpr uint64_t amx_tiles = 1 << 18;
     if ((facts.xcomp_permitted & amx_tiles) != 0)
         d.problems.add("the program uses AMX tiles", "no way yet");
-    if (const auto obstacle = filter_obstacle(d.proc, d.status))
-        d.problems.add("the process " + obstacle->what, obstacle->way_out);
     if (exe->size() > 10 && exe->compare(exe->size() - 10, 10, " (deleted)") == 0)
         d.problems.add("the program file " + *exe + " is gone",
                        "put it back before the checkpoint");
@@ -328,6 +325,8 @@ Result<void> describe(Description &d, AgentSession &session)
     if (Result<void> done = describe_process(d, *facts); !done)
         return done;
     if (Result<void> done = describe_threads(d, *threads); !done)
+        return done;
+    if (Result<void> done = describe_filters(d, session); !done)
         return done;
     if (Result<void> done = describe_signals(d, session, *facts, *actions); !done)
         return done;

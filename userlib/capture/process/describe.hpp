@@ -83,6 +83,8 @@ struct Description {
     CpuFacts cpu_facts; // set by the caller
     image::Cpu cpu;
     std::vector<image::Thread> threads; // main thread first
+    std::vector<image::CallFilter> call_filters;
+    std::vector<image::ThreadFilters> thread_filters; // of threads that have filters of their own
     bool has_own_keys = false; // in keyrings of its own or of its threads, which are not saved
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
     std::vector<image::Guard> guards;
@@ -115,6 +117,9 @@ void describe_directory(Description &d);
 void describe_memory(Description &d, SharedContents &shared, MappedImages &images, bool is_first);
 // Part of describe(): the threads, main thread first.
 Result<void> describe_threads(Description &d, const std::vector<agent::ThreadFacts> &facts);
+// Part of describe(): filters of system calls (seccomp) that the program has put on itself. The
+// threads are known.
+Result<void> describe_filters(Description &d, const AgentSession &session);
 // Part of describe(): the CPU. Uses d.cpu_facts, which were found before the program was stopped.
 void describe_cpu(Description &d);
 // For a process saved by itself: children that are not in `known` become a problem.

@@ -4,7 +4,6 @@
 
 #include "capture/process/rseq_area.hpp"
 #include "capture/process/settings.hpp"
-#include "look/filters.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -106,11 +105,6 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
         return Error::from_errno("sched_getaffinity", errno);
     cpus.resize(static_cast<size_t>(used));
     t.affinity = image::as_bytes(d.strings.keep(std::move(cpus)));
-    std::string_view seccomp = field(*status, "Seccomp");
-    if (take_number(seccomp) != d.process.seccomp ||
-        count_filters(*status) != count_filters(d.status))
-        d.problems.add(fmt::format("thread {} has a seccomp filter of its own", facts.tid),
-                       "start the program without one");
     if (facts.foreign_rseq != 0)
         take_foreign_rseq(d, facts, t);
     if (facts.registered_ring != 0)

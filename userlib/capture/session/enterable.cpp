@@ -6,6 +6,7 @@
 #include "look/filters.hpp"
 #include "look/identity.hpp"
 #include "look/members.hpp"
+#include "look/thread_filters.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -65,14 +66,38 @@ std::optional<FilterObstacle> filter_obstacle(const Proc &proc, std::string_view
         return FilterObstacle{"runs under seccomp in its strict mode",
                               "start it without: what Cryo calls would end it"};
     const unsigned known = AgentDoor::filters_of(proc);
+    const unsigned count = count_filters(status);
+    if (count != 0 && count == known)
+        return {};
+    FilterObstacle found;
+    found.what = "runs under a seccomp filter of its own";
     if (known == 0)
-        return FilterObstacle{"runs under a seccomp filter of its own, or one that cr_run has not "
-                              "found harmless",
-                              "start it by cr_run, which says what is in the way, or without the "
-                              "filter"};
-    if (count_filters(status) != known)
-        return FilterObstacle{"runs under a seccomp filter of its own",
-                              "start it without one; filters cannot be read back"};
+        found.what += ", or one that cr_run has not found harmless";
+    // With fewer than its agent knows of, it is not known which are its own.
+    found.is_readable = count > known && may_read_filters();
+    found.way_out = count == 0
+                        ? "start it without one; this kernel does not tell how many there are"
+                        : "only root (CAP_SYS_ADMIN), outside of containers and under no filter, "
+                          "can read it: let root save it, or start it without the filter";
+    return found;
+}
+
+Result<void> check_filters(const Proc &proc, bool readable)
+{
+    Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    for (const int tid : *threads) {
+        const Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
+        if (!status)
+            continue; // it has ended
+        const auto obstacle = filter_obstacle(proc, *status);
+        if (obstacle && !(readable && obstacle->is_readable))
+            return Error(ENOTSUP,
+                         fmt::format("process {}{} {}: {}", proc.pid(),
+                                     tid == proc.pid() ? "" : fmt::format(" (thread {})", tid),
+                                     obstacle->what, obstacle->way_out));
+    }
     return {};
 }
 
@@ -99,20 +124,7 @@ Result<void> check_enterable(const Proc &proc)
                                           "container: run cr_checkpoint inside it, where it is "
                                           "process {} (podman exec, docker exec, kubectl exec)",
                                           proc.pid(), innermost_pid(proc)));
-    Result<std::vector<int>> threads = proc.numbers("task");
-    if (!threads)
-        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
-    for (const int tid : *threads) {
-        const Result<std::string> status = proc.read(fmt::format("task/{}/status", tid));
-        if (!status)
-            continue; // it has ended
-        if (const auto obstacle = filter_obstacle(proc, *status))
-            return Error(ENOTSUP,
-                         fmt::format("process {}{} {}: {}", proc.pid(),
-                                     tid == proc.pid() ? "" : fmt::format(" (thread {})", tid),
-                                     obstacle->what, obstacle->way_out));
-    }
-    return {};
+    return check_filters(proc, true);
 }
 
 bool was_run_by_cr_run(const Proc &proc)

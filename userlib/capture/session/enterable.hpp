@@ -17,12 +17,15 @@ namespace cryo::capture {
 Result<void> check_enterable(const Proc &proc);
 
 // Why a thread with this `status` in /proc cannot be saved under its filters of system calls
-// (seccomp). Nothing: they are those of its process's surroundings, in which a restart finds their
-// like, or there are none.
+// (seccomp), unless they can be read. Nothing: they are those of its process's surroundings, in
+// which a restart finds their like, or there are none.
 struct FilterObstacle {
     std::string what, way_out; // what: after "process 412 "
+    bool is_readable = false;  // this caller may read them, and then they may be saved
 };
 std::optional<FilterObstacle> filter_obstacle(const Proc &proc, std::string_view status);
+// Refuses those that this caller cannot read, or all (`readable`: false).
+Result<void> check_filters(const Proc &proc, bool readable);
 
 // Judged by the environment that its program was executed with.
 bool was_run_by_cr_run(const Proc &proc);

@@ -79,6 +79,11 @@ class AgentSession
     // by the process to itself before any of it runs; 0: none.
     Result<void> ask_to_resume(int why, int signal = 0);
     bool sends_itself_signals() const;
+    // Whether the agent tells all it can in a program with filters of its own (own_filters.hpp).
+    bool relies_on_judged_filters() const
+    {
+        return connection_->can(agent::Feature::judged_filters);
+    }
     // Also fails if the program had resumed earlier because we were silent.
     Result<void> await_resumed();
     // As ask_to_resume(), for a process that is stopped: so without waiting for an answer.

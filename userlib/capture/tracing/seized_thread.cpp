@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/attach/seized_thread.hpp"
+#include "capture/tracing/seized_thread.hpp"
 
 #include "base/clock.hpp"
-#include "capture/attach/way_back.hpp"
+#include "capture/tracing/way_back.hpp"
 #include "look/members.hpp"
 #include "look/proc.hpp"
 

@@ -35,6 +35,8 @@ struct WayBack {
 
 // Whether the kernel is about to begin the interrupted system call anew, if no handler runs.
 bool is_begun_anew(const user_regs_struct &registers);
+// Whether the kernel will do that by another call, restart_syscall(2), which filters see.
+bool is_begun_anew_by_call(const user_regs_struct &registers);
 // What the kernel does with the registers of a thread whose system call was interrupted when it
 // goes on without a signal; a call that waits with a time limit begins anew.
 void begin_call_anew(user_regs_struct &registers);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "capture/attach/way_back.hpp"
+#include "capture/tracing/way_back.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -152,6 +152,12 @@ bool is_begun_anew(const user_regs_struct &registers)
     constexpr int restart[] = {512, 513, 514, 516}; // ERESTARTSYS and the like
     return in_call(registers) && std::any_of(std::begin(restart), std::end(restart),
                                              [&](int error) { return is_error(registers, error); });
+}
+
+bool is_begun_anew_by_call(const user_regs_struct &registers)
+{
+    constexpr int restart_block = 516; // ERESTART_RESTARTBLOCK
+    return in_call(registers) && is_error(registers, restart_block);
 }
 
 void begin_call_anew(user_regs_struct &registers)

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Filters of system calls that a program has put on itself: root saves them, where they let Cryo work."""
+import errno
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import case
+import filters  # of ../programs, which `case` has made known
+import needs
+
+PLAIN = "--plain-user" in sys.argv  # which case.main becomes later
+READS = not PLAIN and not needs.unmet(["reads_filters"])
+GETPRIORITY, GETDENTS, PAUSE, SYNC = 140, 217, 34, 162
+USES_FILTERS = f"""
+import ctypes, errno, os, signal, sys, threading
+sys.path.append({os.path.dirname(filters.__file__)!r})
+import filters
+libc = ctypes.CDLL(None, use_errno=True)
+def ask():
+    libc.getpriority(0, 0)
+    return ctypes.get_errno()
+def tell():
+    if line.strip() == "tell":
+        ctypes.set_errno(0)
+        print(ask(), flush=True)
+"""
+
+
+def child_of(restarted):
+    with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children", encoding="ascii") as file:
+        return int(file.read())
+
+
+class OwnFilters(case.Case):
+    def confined(self, setup, **where):
+        return self.start(USES_FILTERS + setup, "tell()", **where)
+
+    def tells(self, program, error):
+        self.assert_alive(program, "tell")
+        self.assertEqual(f"{error}\n", program.stdout.readline())
+
+    def refused(self, program, code=errno.ENOTSUP):
+        """What is said; the program goes on, and there is no image."""
+        said = self.refuse(code, "-f", "image", program.pid)
+        self.assert_alive(program)
+        self.assertEqual([], [name for name in self.files() if name.startswith("image")])
+        return said
+
+    @unittest.skipIf(READS, "root reads it")
+    def test_of_a_plain_user(self):
+        program = self.confined(f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()")
+        self.assertIn("let root save it", self.refused(program))
+        self.tells(program, errno.EXDEV)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_comes_back(self):
+        program = self.confined(f"""
+filters.put_on({{{SYNC}: errno.ENOTBLK}})()
+filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
+""")
+        for image in ("first", "second"):
+            pid = program.pid if image == "first" else child_of(program)
+            self.save("--rehearse", "-f", image, pid)
+            self.tells(program, errno.EXDEV)
+            self.end(program)
+            program = self.restart(image)
+            self.tells(program, errno.EXDEV)
+            self.assertEqual("2", case.status(child_of(program), "Seccomp_filters"))
+            self.assertEqual("1", case.status(child_of(program), "NoNewPrivs"))
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_comes_back_under_others(self):
+        """Those of the surroundings are not in the image, and are told apart later."""
+        program = self.confined(f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        program = self.restart("image", preexec_fn=filters.put_on(filters.CONTAINER))
+        self.tells(program, errno.EXDEV)
+        self.assertEqual("2", case.status(child_of(program), "Seccomp_filters"))
+        self.save("-f", "again", child_of(program))
+        self.end(program)
+        program = self.restart("again")
+        self.tells(program, errno.EXDEV)
+        self.assertEqual("1", case.status(child_of(program), "Seccomp_filters"))
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_other_is_noticed(self):
+        """By a rehearsal in which none is put on."""
+        program = self.confined(f"""
+for error in errno.EXDEV, errno.ENOTBLK:
+    filters.put_on({{{GETPRIORITY}: error}})()
+""")
+        self.save("-f", "image", program.pid)
+        set_filter, spec_allow = 1, 4
+        skipped = filters.skip_when(317, set_filter, spec_allow)  # seccomp(2)
+        done = self.run_command("cr_restart", "--rehearse", "image", preexec_fn=skipped)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("the number of its seccomp filters", done.stderr)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_that_forbids(self):
+        for answer in (filters.KILL, errno.EPERM, 0):
+            program = self.confined(f"filters.put_on({{{GETDENTS}: {answer}}})()")
+            self.assertIn("does not allow getdents64(2)", self.refused(program))
+            self.end(program)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_that_forbids_what_is_dispensable(self):
+        program = self.confined("""
+filters.put_on({312: errno.EPERM, 278: errno.EPERM, 250: errno.ENOSYS, 323: errno.EPERM})()
+""")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        self.assert_good("image")
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_call_begun_before(self):
+        """A thread waits in a call that another one has forbidden since: begun anew, it would end
+        the program."""
+        program = self.confined(f"""
+thread = threading.Thread(target=lambda: libc.pause(), daemon=True)
+thread.start()
+path = f"/proc/self/task/{{thread.native_id}}/syscall"
+while not open(path).read().startswith("{PAUSE} "):
+    pass
+filters.put_on({{{PAUSE}: filters.KILL}}, on_all=True)()
+""")
+        self.assertIn("the system call in which thread", self.refused(program))
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_privilege_given_up(self):
+        program = self.confined(f"""
+filters.put_on({{{GETPRIORITY}: errno.EXDEV}}, no_new_privileges=False)()
+drop = ctypes.create_string_buffer(24)
+head = (ctypes.c_uint32 * 2)(0x20080522, 0)
+assert libc.capset(head, drop) == 0
+""")
+        self.assertIn("that it has given up since", self.refused(program))
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_privilege_is_missing(self):
+        program = self.confined(
+            f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}}, no_new_privileges=False)()")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        done = subprocess.run(["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin",
+                               case.command("cr_restart"), "--no-restore-pid", "image"],
+                              cwd=self.directory, capture_output=True, text=True, check=False,
+                              timeout=case.PATIENCE, stdin=subprocess.DEVNULL)
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn("only with CAP_SYS_ADMIN", done.stderr)
+        program = self.restart("image")
+        self.tells(program, errno.EXDEV)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_traced(self):
+        program = self.confined(f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()")
+        self.assertTrue(case.seize(program.pid))
+        done = self.checkpoint("-f", "image", program.pid)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("is traced by process", done.stderr)
+        self.assert_alive(program)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_stopped(self):
+        program = self.confined(f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()")
+        os.kill(program.pid, 19)  # SIGSTOP
+        case.wait_until("it is stopped", lambda: case.state(program.pid) == "T")
+        self.save("-f", "image", program.pid)
+        self.assertEqual("T", case.state(program.pid))
+        os.kill(program.pid, 18)  # SIGCONT
+        self.tells(program, errno.EXDEV)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_is_shown(self):
+        program = self.confined(f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()")
+        self.save("-f", "image", program.pid)
+        done = self.run_command("cr_inspect", "--json", "image")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("CALL_FILTER", json.dumps(json.loads(done.stdout)))
+
+
+if __name__ == "__main__":
+    case.main()
