@@ -18,6 +18,8 @@ namespace cryo::restore {
 
 namespace {
 
+constexpr size_t most_filters = 8192; // more than the kernel lets a thread have
+
 std::vector<sock_filter> code_of(const image::CallFilter &filter)
 {
     std::vector<sock_filter> code;
@@ -95,6 +97,9 @@ Result<void> plan_filters(Planning &p, const image::Thread &thread)
                                         "can put on again only with CAP_SYS_ADMIN, or with "
                                         "no_new_privs; restart it as root",
                                         thread.tid));
+    if (saved.filters.size() > most_filters)
+        return Error(EINVAL, fmt::format("thread {} with {} seccomp filters", thread.tid,
+                                         saved.filters.size()));
     for (size_t i = 0; i < saved.filters.size(); i++) {
         const auto place = p.filters.find(saved.filters[i]);
         if (place == p.filters.end())

@@ -19,11 +19,9 @@ static int sync_error(void)
 static void child(void)
 {
     filter_getpriority(EXDEV, 0);
-    do {
-        probe_await_check();
-        probe_equal("error that the child has inherited", ENOTBLK, sync_error());
-        probe_equal("error of the child's own filter", EXDEV, filter_error());
-    } while (probe_more());
+    probe_await_check();
+    probe_equal("error that the child has inherited", ENOTBLK, sync_error());
+    probe_equal("error of the child's own filter", EXDEV, filter_error());
 }
 
 int main(int argc, char **argv)
@@ -31,13 +29,13 @@ int main(int argc, char **argv)
     probe_start(argc, argv);
     PROBE_TRY(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
     forbid_sync(ENOTBLK);
-    const pid_t member = probe_fork(child);
     do {
+        const pid_t member = probe_fork(child);
         probe_ready();
-        probe_equal("error of the parent's filter", ENOTBLK,
-                    probe_sabotaged("parent") ? 0 : sync_error());
+        const int error = probe_sabotaged("parent") ? 0 : sync_error();
+        probe_equal("error of the parent's filter", ENOTBLK, error);
         probe_equal("error of the child's filter in the parent", 0, filter_error());
+        probe_reap("the child", member);
     } while (probe_more());
-    probe_reap("the child", member);
     return probe_pass();
 }
