@@ -55,13 +55,21 @@ class Filters(case.Case):
         self.assertEqual(0, done.returncode, done.stderr)
 
     def bring_back(self, image, filtered=None):
-        """The program, and what cr_restart says until that answers."""
+        """The program, and what cr_restart says until that goes on."""
         path = self.path("said." + image)  # which is the program's own, too, from now on
         with open(path, "w", encoding="utf-8") as said:
             restarted = self.restart(image, preexec_fn=filtered, stderr=said)
         self.tell(restarted)
-        with open(path, encoding="utf-8") as said:
-            return restarted, said.read()
+        return restarted, self.said_of_restart(path)
+
+    @staticmethod
+    def said_of_restart(path):
+        """By a cr_restart that writes there: it says last that the program goes on."""
+        def said():
+            with open(path, encoding="utf-8") as file:
+                return file.read()
+        case.wait_until("cr_restart has said all", lambda: " goes on after " in said())
+        return said()
 
     def go_through(self, filtered):
         program = self.start(SHARING, "tell()", preexec_fn=filtered)
@@ -122,8 +130,7 @@ class Filters(case.Case):
         with open(path, "w", encoding="utf-8") as said:
             program = self.restart("image", preexec_fn=deadly, stderr=said)
         self.assert_alive(program)
-        with open(path, encoding="utf-8") as said:
-            self.assertIn("cannot be saved again: the seccomp filter here", said.read())
+        self.assertIn("cannot be saved again: the seccomp filter here", self.said_of_restart(path))
         self.refuse(errno.ENOTSUP, "-f", "again", child_of(program))
         self.assert_alive(program)
 
@@ -133,9 +140,12 @@ class Filters(case.Case):
         program = self.start(f"""
 sys.path.append({os.path.dirname(filters.__file__)!r})
 import filters
-""", "filters.put_on({})()", preexec_fn=filtered)
+def confine():
+    if line.strip() == "confine":
+        filters.put_on({{}})()
+""", "confine()", preexec_fn=filtered)
         self.save_under(filtered, "image", program.pid)
-        self.assert_alive(program)
+        self.assert_alive(program, "confine")
         case.wait_until("its own filter", lambda: case.status(program.pid, "Seccomp_filters") == "2")
         done = self.checkpoint("-f", "image", program.pid, preexec_fn=filtered)
         self.assertEqual(errno.ENOTSUP, done.returncode, done.stderr)
