@@ -41,7 +41,8 @@ class Status(lab.Case):
         self.assertTrue(processes.exists(said["pid"]))
         for words in ((), (str(supervisor.pid),), (str(said["pid"]),)):
             done = self.run_status(*words)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            if words: # without, other programs of this machine count, too
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn("running", done.stdout)
             self.assertIn(str(said["pid"]), done.stdout)
             self.assertNotIn("\n\n", done.stdout)
@@ -61,7 +62,8 @@ class Status(lab.Case):
         self.assertTrue(said["checkpoint"].startswith(self.path("one", "context.")))
         self.assertEqual((said["kind"], said["savable"], said["obstacle"]), ("program", True, None))
         self.assertGreater(said["stopped_ns"], 0)
-        self.assertGreater(said["bytes"], 1 << 20)
+        # The first image may be of a program that is still on its way to its memory.
+        wait_until("an image with the memory", lambda: self.status(program)["bytes"] > 1 << 20)
         self.assertEqual(self.run_status(str(program.pid)).returncode, 0)
 
     def ready(self, *words):
