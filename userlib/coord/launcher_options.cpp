@@ -231,6 +231,20 @@ bool says_hosts(const Given &one)
     return is_one_of(hosts, names.substr(0, names.find(' ')));
 }
 
+// Whether it decides which rank gets which node. MPICH's -map-by binds ranks within their node.
+bool places(const Given &one, bool hydra)
+{
+    constexpr std::string_view mappings =
+        "rankfile rank-by N npersocket ppr cpus-per-proc nolocal pernode bynode ppn order-nodes "
+        "skip-launch-node";
+    const std::string_view names = one.option->names;
+    if (one.option->again == Again::parameter)
+        return one.name.ends_with("default_hostfile") ||
+               (one.name.starts_with("rmaps") && one.name.find("oversubscribe") == one.name.npos);
+    const std::string_view first = names.substr(0, names.find(' '));
+    return says_hosts(one) || is_one_of(mappings, first) || (first == "map-by" && !hydra);
+}
+
 bool contradict(const Given &one, const Given &other)
 {
     if (says_hosts(one) && says_hosts(other))
@@ -256,6 +270,13 @@ bool is_for_others(const Given &one)
            (!has_value && !is_set(one.name));
 }
 
+Walk walk_of(const std::string &launcher)
+{
+    if (is_srun(launcher))
+        return {of_srun, true};
+    return is_hydra(launcher) ? Walk(of_hydra, false) : Walk(of_open_mpi, false);
+}
+
 // A name of a file is the first command's, which may have run elsewhere.
 std::vector<std::string> words_again(Given one, const std::string &directory)
 {
@@ -271,27 +292,32 @@ std::vector<std::string> words_again(Given one, const std::string &directory)
 
 } // namespace
 
+std::string placing_option(const std::string &launcher, const std::vector<std::string> &words)
+{
+    Walk walk = walk_of(launcher);
+    walk.take(words);
+    const bool hydra = is_hydra(launcher);
+    const auto found =
+        std::ranges::find_if(walk.given(), [&](const Given &one) { return places(one, hydra); });
+    return found != walk.given().end() ? found->words.front() : std::string();
+}
+
 LauncherOptions launcher_options(const std::vector<std::string> &command,
                                  const std::string &directory,
-                                 const std::vector<std::string> &instead)
+                                 const std::vector<std::string> &instead, bool placed)
 {
     if (command.empty() || !is_launcher(command.front()))
         return {};
-    const bool slurm = is_srun(command.front());
-    std::span<const Option> table = of_open_mpi;
-    if (slurm)
-        table = of_srun;
-    else if (is_hydra(command.front()))
-        table = of_hydra;
-    Walk now(table, slurm);
+    const bool hydra = is_hydra(command.front());
+    Walk now = walk_of(command.front());
     now.take(instead);
-    Walk before(table, slurm);
+    Walk before = walk_of(command.front());
     LauncherOptions again;
     again.unknown = before.take(std::span(command).subspan(1));
     for (const Given &one : before.given()) {
         const auto replaces = [&](const Given &other) { return contradict(one, other); };
         if (one.option->again == Again::no || is_for_others(one) ||
-            std::ranges::any_of(now.given(), replaces))
+            (placed && places(one, hydra)) || std::ranges::any_of(now.given(), replaces))
             continue;
         const std::vector<std::string> words = words_again(one, directory);
         again.words.insert(again.words.end(), words.begin(), words.end());

@@ -22,9 +22,13 @@ struct LauncherOptions {
 
 // `command`: a launcher with its words, run in `directory`, against which names of files are
 // understood. `instead`: options that the user gives now; they replace what they contradict. So do
-// variables of the environment that set a parameter of Open MPI's.
+// variables of the environment that set a parameter of Open MPI's. `placed`: they say for each rank
+// where it goes, so no option of the job's that would say that, too, is given again.
 LauncherOptions launcher_options(const std::vector<std::string> &command,
                                  const std::string &directory,
-                                 const std::vector<std::string> &instead);
+                                 const std::vector<std::string> &instead, bool placed = false);
+
+// The first of these words that decides which rank gets which node: hosts, mappings. "": none.
+std::string placing_option(const std::string &launcher, const std::vector<std::string> &words);
 
 } // namespace cryo::coord

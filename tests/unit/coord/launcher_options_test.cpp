@@ -10,6 +10,7 @@
 
 using cryo::coord::launcher_options;
 using cryo::coord::LauncherOptions;
+using cryo::coord::placing_option;
 using Words = std::vector<std::string>;
 
 namespace {
@@ -81,6 +82,50 @@ TEST(LauncherOptions, OnlyOfALauncher)
 {
     EXPECT_EQ(again({"./script", "--oversubscribe"}), Words());
     EXPECT_EQ(again({}), Words());
+}
+
+TEST(LauncherOptions, WhereRanksArePlacedTheJobsPlacesAreNotGivenAgain)
+{
+    const Words command = {"mpirun",
+                           "--host",
+                           "one:2,two:2",
+                           "--map-by",
+                           "node",
+                           "--rank-by",
+                           "slot",
+                           "-N",
+                           "2",
+                           "--bind-to",
+                           "none",
+                           "--mca",
+                           "rmaps_base_mapping_policy",
+                           "node",
+                           "--mca",
+                           "rmaps_base_oversubscribe",
+                           "1",
+                           "--mca",
+                           "pml",
+                           "ob1",
+                           "./app"};
+    EXPECT_EQ(
+        launcher_options(command, "/srv/ann", {"--host", "one:3", "--map-by", "slot"}, true).words,
+        Words({"--bind-to", "none", "--mca", "rmaps_base_oversubscribe", "1", "--mca", "pml",
+               "ob1"}));
+    EXPECT_EQ(launcher_options({"mpiexec.hydra", "-f", "nodes", "-ppn", "2", "-bind-to", "core",
+                                "-map-by", "socket", "./app"},
+                               "/srv/ann", {}, true)
+                  .words,
+              Words({"-bind-to", "core", "-map-by", "socket"}));
+}
+
+TEST(LauncherOptions, AnOptionThatPlacesRanksIsFound)
+{
+    EXPECT_EQ(placing_option("mpirun", {"--mca", "pml", "ob1", "--bind-to", "none"}), "");
+    EXPECT_EQ(placing_option("mpirun", {"--oversubscribe", "-H", "one"}), "-H");
+    EXPECT_EQ(placing_option("mpirun", {"--rankfile", "ranks"}), "--rankfile");
+    EXPECT_EQ(placing_option("mpirun", {"--mca", "rmaps", "seq"}), "--mca");
+    EXPECT_EQ(placing_option("mpiexec.hydra", {"-map-by", "core"}), "");
+    EXPECT_EQ(placing_option("mpiexec.hydra", {"-ppn", "2"}), "-ppn");
 }
 
 TEST(LauncherOptions, OfSrun)
