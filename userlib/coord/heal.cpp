@@ -46,7 +46,6 @@ class Healing
         bool has_image = false; // what it lacks is the text beside it
     };
 
-    std::optional<std::string> lacks_image(const SnapshotImage &image) const;
     std::optional<Lack> lacks(const SnapshotImage &image) const;
     Result<void> write_text(const SnapshotImage &image) const;
     Result<void> make_lacking(const Directory &work);
@@ -68,33 +67,9 @@ class Healing
     std::vector<std::string> &said_;
 };
 
-// Why the snapshot's directory has no good image of it.
-std::optional<std::string> Healing::lacks_image(const SnapshotImage &image) const
-{
-    const Result<Directory> rank = all_.enter(rank_directory(image.rank));
-    if (!rank)
-        return rank.error().text();
-    const Result<std::optional<struct stat>> status = rank->look(image.file);
-    if (!status)
-        return status.error().text();
-    const std::string path = rank->path(image.file);
-    if (!status->has_value() || !S_ISREG((*status)->st_mode))
-        return Error::from_errno(path, ENOENT).text();
-    if (static_cast<uint64_t>((*status)->st_size) != image.bytes)
-        return fmt::format("{}: has {} bytes, and had {}", path, (*status)->st_size, image.bytes);
-    if (look_ == Look::sizes || image.checksum.empty())
-        return std::nullopt;
-    const Result<ImageCopy> found = measure_image(*rank, image.file);
-    if (!found)
-        return found.error().text();
-    if (found->checksum != image.checksum)
-        return path + ": is not what was saved (checksum)";
-    return std::nullopt;
-}
-
 std::optional<Healing::Lack> Healing::lacks(const SnapshotImage &image) const
 {
-    if (std::optional<std::string> why = lacks_image(image))
+    if (std::optional<std::string> why = why_lacking(all_, image, look_))
         return Lack{&image, std::move(*why)};
     const Result<Directory> rank = all_.enter(rank_directory(image.rank));
     const Result<std::optional<struct stat>> text =
@@ -288,6 +263,29 @@ Result<void> Healing::run()
 }
 
 } // namespace
+
+std::optional<std::string> why_lacking(const Directory &all, const SnapshotImage &image, Look look)
+{
+    const Result<Directory> rank = all.enter(rank_directory(image.rank));
+    if (!rank)
+        return rank.error().text();
+    const Result<std::optional<struct stat>> status = rank->look(image.file);
+    if (!status)
+        return status.error().text();
+    const std::string path = rank->path(image.file);
+    if (!status->has_value() || !S_ISREG((*status)->st_mode))
+        return Error::from_errno(path, ENOENT).text();
+    if (static_cast<uint64_t>((*status)->st_size) != image.bytes)
+        return fmt::format("{}: has {} bytes, and had {}", path, (*status)->st_size, image.bytes);
+    if (look == Look::sizes || image.checksum.empty())
+        return std::nullopt;
+    const Result<ImageCopy> found = measure_image(*rank, image.file);
+    if (!found)
+        return found.error().text();
+    if (found->checksum != image.checksum)
+        return path + ": is not what was saved (checksum)";
+    return std::nullopt;
+}
 
 Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
                   Look look, std::vector<std::string> &said)

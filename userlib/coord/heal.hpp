@@ -7,11 +7,13 @@
 //     Result<void> done = heal(store, snapshot, trust, Look::sizes, said);
 #pragma once
 
+#include "base/directory.hpp"
 #include "base/result.hpp"
 #include "base/trust.hpp"
 #include "coord/snapshot.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,5 +28,8 @@ enum class Look : uint8_t {
 // which nodes are lost; what could be made is there then. EACCES: the snapshot is another user's.
 Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,
                   Look look, std::vector<std::string> &said);
+
+// Why the directory of the snapshot's images, `all`, has no good one of it; none: it has.
+std::optional<std::string> why_lacking(const Directory &all, const SnapshotImage &image, Look look);
 
 } // namespace cryo::coord

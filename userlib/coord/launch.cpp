@@ -3,6 +3,7 @@
 
 #include "coord/job.hpp"
 #include "coord/place.hpp"
+#include "coord/placement.hpp"
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
@@ -38,8 +39,9 @@ bool is_open_mpi(const std::string &launcher)
 }
 
 // What ranks must know, and where code for any CPU is chosen, what cr_run has set for that.
-constexpr const char *exported[] = {job_variable, "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
-                                    "LD_PRELOAD", "CRYO_DEADLINE", "CRYO_SIGNAL"};
+constexpr const char *exported[] = {job_variable,    "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
+                                    "LD_PRELOAD",    "CRYO_DEADLINE", "CRYO_SIGNAL",
+                                    weights_variable};
 constexpr const char *exported_for_any_cpu[] = {"CRYO_CPU", "GLIBC_TUNABLES"};
 
 bool is_exported(const std::string &name)

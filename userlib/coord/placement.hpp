@@ -23,6 +23,9 @@
 
 namespace cryo::coord {
 
+// With what --weights said, for the ranks of a restarted job (cryo_placement.h).
+constexpr char weights_variable[] = "CRYO_WEIGHTS";
+
 struct Weight {
     std::string node;
     uint64_t weight = 0;
