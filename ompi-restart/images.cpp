@@ -58,7 +58,7 @@ Result<void> fetch_and_heal(const SnapshotStore &store, const Snapshot &snapshot
         !asked)
         return asked.error();
     Result<void> healed = heal(store, snapshot, trust, options);
-    if (healed)
+    if (healed || snapshot.sets.empty())
         return healed;
     const Result<bool> asked = fetch_from(Whom::sets, store, snapshot, trust, options);
     return asked && *asked ? heal(store, snapshot, trust, options) : healed;

@@ -198,12 +198,12 @@ void show_placement(const Snapshot &snapshot, const Placement &placement, bool a
         const auto come = static_cast<size_t>(std::ranges::count(moves, node, &Move::to));
         cryo::print("{}: {}{}: {}\n", printable(placement.weights[node].node),
                     cryo::cli::count_text(ranks[node].size(), "rank", "ranks"),
-                    come > 0 ? fmt::format(", of which {} come from other nodes", come) : "",
+                    come > 0 ? fmt::format(", {} of them new there", come) : "",
                     ranks_text(ranks[node]));
     }
     uint64_t bytes = 0;
     for (const Move &move : moves)
         bytes += move.image->bytes;
-    cryo::print("{} of {} move: {}\n", cryo::cli::count_text(moves.size(), "image", "images"),
-                snapshot.images.size(), cryo::cli::size_text(bytes));
+    cryo::print("images that move: {} of {}, {}\n", moves.size(), snapshot.images.size(),
+                cryo::cli::size_text(bytes));
 }

@@ -249,4 +249,16 @@ Result<Placement> place_ranks(const std::vector<std::string> &before,
     return placement;
 }
 
+std::string weights_by_rank(const Placement &placement)
+{
+    std::vector<size_t> lowest(placement.weights.size());
+    for (size_t rank = placement.node_of.size(); rank-- > 0;)
+        lowest[placement.node_of[rank]] = rank;
+    std::string text;
+    for (size_t node = 0; node < lowest.size(); node++)
+        text += fmt::format("{}{}={}", node == 0 ? "" : ",", lowest[node],
+                            placement.weights[node].weight);
+    return text;
+}
+
 } // namespace cryo::coord

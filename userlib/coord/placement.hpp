@@ -23,7 +23,7 @@
 
 namespace cryo::coord {
 
-// With what --weights said, for the ranks of a restarted job (cryo_placement.h).
+// With weights_by_rank(), for the ranks of a restarted job (mpi/wrap/placement.cpp).
 constexpr char weights_variable[] = "CRYO_WEIGHTS";
 
 struct Weight {
@@ -76,5 +76,9 @@ struct Placement {
 // images.
 Result<Placement> place_ranks(const std::vector<std::string> &before,
                               const std::vector<Weight> &weights, Order order);
+
+// "0=7,5=3": the lowest rank of each node, and the node's weight. Ranks do not know by which names
+// the user calls their nodes.
+std::string weights_by_rank(const Placement &placement);
 
 } // namespace cryo::coord

@@ -20,6 +20,8 @@
 #ifndef CRYO_CKPT_H
 #define CRYO_CKPT_H
 
+#include "cryo_placement.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -52,6 +54,23 @@ int global_ckpt(void);
 
 /* How many times this rank has been restored; 0: never. */
 int ckpt_restarts(void);
+
+/*
+ * Tells where the ranks are, and where they were (cryo_placement.h). It makes no message, and any
+ * thread, or a signal handler, may call it. CKPT_SAVED: *placement is filled in. CKPT_NOT_COVERED:
+ * there is no such job; all but the size is 0. CKPT_FAILED: the size is none that any release had.
+ */
+int ckpt_placement(struct cryo_placement *placement);
+
+/*
+ * From now on `function` is called in this rank after each restart, with `argument`, before the
+ * rank goes on from where it was saved; ckpt_placement() tells of this restart then. That may be
+ * in the middle of anything, as in a signal handler: it calls async-signal-safe functions only, and
+ * none of MPI. A program usually sets a flag there, and shares out its work anew when it comes to
+ * that. At most 16 functions are kept; they are called in the order in which they came.
+ * CKPT_SAVED; CKPT_FAILED: there are 16, or it is NULL; CKPT_NOT_COVERED: it will never be called.
+ */
+int ckpt_on_restart(void (*function)(void *argument), void *argument);
 
 #ifdef __cplusplus
 }

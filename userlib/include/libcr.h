@@ -270,6 +270,17 @@ const struct cr_restart_info *cr_get_restart_info(void);
 int cr_restarts(void);
 
 /*
+ * Where the ranks of an MPI job are, and where they were when it was saved: cryo_placement.h has
+ * the structure, whose size the caller sets. For a rank of a job that was started under cr_run,
+ * after MPI_Init; a library that is told by a callback that there was a restart asks when the rank
+ * next calls MPI, or later. Signal-safe, and without cr_init(). (Not of BLCR.)
+ *
+ * Returns 0. Errors: EINVAL, no release had such a size; ENOENT, this process is no such rank.
+ */
+struct cryo_placement;
+int cr_placement(struct cryo_placement *placement);
+
+/*
  * Called by a callback before cr_checkpoint(): adds further processes to this checkpoint, so
  * that they are saved at the same moment, into the same image. A target of 0 is the caller, or its
  * process group or session. A process that is in the checkpoint already is not added twice. The

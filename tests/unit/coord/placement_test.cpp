@@ -96,6 +96,8 @@ TEST(Placement, RanksStayWhereTheirImagesAre)
     EXPECT_EQ(cyclic.node_of, Numbers({0, 1, 0, 1, 0, 0}));
     EXPECT_EQ(cyclic.moves, 1);
     EXPECT_FALSE(cyclic.in_blocks);
+    EXPECT_EQ(weights_by_rank(blocks), "0=7,7=3");
+    EXPECT_EQ(weights_by_rank(cyclic), "0=2,1=1");
     const Placement again = place({"a", "b", "a", "b", "a", "b"}, "a=2,b=1", Order::blocks);
     EXPECT_EQ(again.node_of, Numbers({0, 0, 0, 0, 1, 1}));
     EXPECT_EQ(again.moves, 3);

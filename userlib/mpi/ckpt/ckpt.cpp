@@ -4,6 +4,8 @@
 // nothing is saved.
 #include "cryo_ckpt.h"
 
+#include <cstddef>
+#include <cstring>
 #include <dlfcn.h>
 
 namespace {
@@ -12,6 +14,22 @@ int ask(const char *function, int otherwise)
 {
     void *found = dlsym(RTLD_DEFAULT, function);
     return found != nullptr ? reinterpret_cast<int (*)()>(found)() : otherwise;
+}
+
+int (*tell_placement)(cryo_placement *);
+
+// Before anybody asks in a signal handler, where dlsym() may not be called.
+[[gnu::constructor]] void find()
+{
+    tell_placement =
+        reinterpret_cast<int (*)(cryo_placement *)>(dlsym(RTLD_DEFAULT, "cryo_ckpt_placement"));
+}
+
+// All but the size.
+void clear(cryo_placement *placement)
+{
+    memset(reinterpret_cast<char *>(placement) + sizeof(placement->size), 0,
+           placement->size - sizeof(placement->size));
 }
 
 } // namespace
@@ -31,6 +49,25 @@ int global_ckpt()
 int ckpt_restarts()
 {
     return ask("cryo_ckpt_restarts", 0);
+}
+
+int ckpt_placement(cryo_placement *placement)
+{
+    constexpr size_t first_size = offsetof(cryo_placement, weights) + sizeof(placement->weights);
+    if (placement == nullptr || placement->size < first_size)
+        return CKPT_FAILED;
+    if (tell_placement != nullptr)
+        return tell_placement(placement);
+    clear(placement);
+    return CKPT_NOT_COVERED;
+}
+
+int ckpt_on_restart(void (*function)(void *), void *argument)
+{
+    void *found = dlsym(RTLD_DEFAULT, "cryo_ckpt_on_restart");
+    return found != nullptr
+               ? reinterpret_cast<int (*)(void (*)(void *), void *)>(found)(function, argument)
+               : CKPT_NOT_COVERED;
 }
 
 void mpi_ckpt_(int *error)

@@ -7,6 +7,7 @@
 #include "mpi/rank/partitioned.hpp"
 #include "mpi/rank/tree_channel.hpp"
 #include "mpi/stock/fatal.hpp"
+#include "mpi/wrap/placement.hpp"
 #include "mpi/wrap/replay.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "sys/own_variable.hpp"
@@ -65,6 +66,7 @@ bool bring_back(void * /*data*/, capsule::Refusal & /*why*/)
     ready();
     if (tree().connect(job_environment(), self, ranks) < 0)
         say_why(tree().why());
+    tell_of_restart();
     return true;
 }
 
@@ -93,6 +95,7 @@ void join_job()
     call(stock.Comm_size, world, &count);
     self = static_cast<uint32_t>(number);
     ranks = static_cast<uint32_t>(count);
+    note_node();
     if (!join_test() && sys::own_variable("CRYO_JOB") == nullptr)
         return;
     if (!engine_counts) {

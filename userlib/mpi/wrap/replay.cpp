@@ -3,6 +3,7 @@
 #include "mpi/capsule/refuse.hpp"
 #include "mpi/rank/collectives.hpp"
 #include "mpi/wrap/life.hpp"
+#include "mpi/wrap/placement.hpp"
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "mpi/wrap/told.hpp"
@@ -103,7 +104,8 @@ bool replay_all(Why &why)
         done = replay_operation(note->object, why);
     done = done && replay_types(story, why) && replay_communicators(story, why) &&
            replay_windows(story, why) && replay_files(story, why) &&
-           replay_default_of_files(story, why) && rank::make_collectives_again(why);
+           replay_default_of_files(story, why) && rank::make_collectives_again(why) &&
+           gather_placement(why);
     close_world();
     if (done)
         drop_nameless(story);
