@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that is shared out among ranks, and anew after each restart, as the ranks' nodes then deserve.
+// Work that is shared out among ranks, and anew after each restart, as the ranks' nodes then
+// deserve.
 //
 //     mpicc -O2 uneven_mpi.c -lcryo_ckpt -o uneven_mpi
 //     cr_run mpirun -n 4 ./uneven_mpi [STEPS] &
@@ -56,9 +57,10 @@ static void share_out(void)
     first = (int)(before * units + 0.5);
     end = rank == ranks - 1 ? units : (int)((before + share_of(&at, rank)) * units + 0.5);
     if (at.restarts > 0)
-        printf("# restart %d: rank %d was on %s, 1 of %d nodes, and is on %s, 1 of %d: units %d-%d\n",
-               at.restarts, rank, at.names_before[at.node_before[rank]], at.nodes_before,
-               at.names[at.node_of[rank]], at.nodes, first, end - 1);
+        printf(
+            "# restart %d: rank %d was on %s, 1 of %d nodes, and is on %s, 1 of %d: units %d-%d\n",
+            at.restarts, rank, at.names_before[at.node_before[rank]], at.nodes_before,
+            at.names[at.node_of[rank]], at.nodes, first, end - 1);
     fflush(stdout);
 }
 

@@ -101,7 +101,7 @@ std::vector<size_t> in_blocks(const std::vector<size_t> &shares)
     return node_of;
 }
 
-// Who can stay does; the others take what is left, in the order of the nodes.
+// Ranks that can stay do; the rest take what is left, in the order of the nodes.
 std::vector<size_t> with_fewest_moves(const std::vector<size_t> &before, std::vector<size_t> left)
 {
     std::vector<size_t> node_of(before.size(), NodeNames::none);

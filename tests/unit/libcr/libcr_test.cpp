@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // libcr.h: the numbers are BLCR's, every error has its own text.
+#include "cryo_placement.h"
 #include "libcr.h"
 
 #include <cerrno>
@@ -61,6 +62,18 @@ TEST(Libcr, ErrnoIsLeftAlone)
 TEST(Libcr, VersionIsThatOfTheBuild)
 {
     EXPECT_STREQ(cr_version_string(), CRYO_VERSION);
+}
+
+TEST(Libcr, APlacementIsToldToRanksOnly)
+{
+    cryo_placement placement = {};
+    EXPECT_EQ(cr_placement(&placement), -1);
+    EXPECT_EQ(errno, EINVAL);
+    placement.size = sizeof(placement);
+    EXPECT_EQ(cr_placement(&placement), -1);
+    EXPECT_EQ(errno, ENOENT);
+    EXPECT_EQ(cr_placement(nullptr), -1);
+    EXPECT_EQ(errno, EINVAL);
 }
 
 } // namespace
