@@ -152,8 +152,8 @@ Result<std::optional<Placement>> shares_for(const Snapshot &snapshot, const Opti
     if (!before)
         return before.error();
     // MPICH's launcher takes a host that comes again for another node, on which shared memory of
-    // the first one is not seen.
-    const Order order = cryo::coord::is_hydra(launcher) ? Order::blocks : Order::any;
+    // the first one is not seen; that of Open MPI 5.0 fails at sequences where it binds ranks.
+    const Order order = cryo::coord::is_orterun(launcher) ? Order::any : Order::blocks;
     Result<Placement> placement = place_ranks(*before, *weights, order);
     if (placement && !placement->in_blocks && host_sequence(*placement).size() > longest_word)
         placement = place_ranks(*before, *weights, Order::blocks);

@@ -99,6 +99,11 @@ bool is_hydra(const std::string &launcher)
     return fs::path(whole_path(launcher)).filename() == "mpiexec.hydra";
 }
 
+bool is_orterun(const std::string &launcher)
+{
+    return fs::path(whole_path(launcher)).filename() == "orterun";
+}
+
 bool is_srun(const std::string &launcher)
 {
     return fs::path(whole_path(launcher)).filename() == "srun";

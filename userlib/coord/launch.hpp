@@ -23,6 +23,9 @@ bool is_launcher(const std::string &program);
 // MPICH's.
 bool is_hydra(const std::string &launcher);
 
+// Open MPI's before 5.0.
+bool is_orterun(const std::string &launcher);
+
 // Slurm's.
 bool is_srun(const std::string &launcher);
 

@@ -26,13 +26,19 @@ class Weights(jobs.Case):
         job.kill()
         return reference
 
+    def setUp(self):
+        super().setUp()
+        # The name of Open MPI's launcher before 5.0, which takes a host for each rank.
+        self.orterun = Path(self.scratch, "orterun")
+        shutil.copy(jobs.MPIRUN, self.orterun)
+
     def dry_run(self, reference, weights):
-        said = self.tool("ompi-restart", "--mpirun", jobs.MPIRUN, "--dry-run", "--json", "--weights",
+        said = self.tool("ompi-restart", "--mpirun", self.orterun, "--dry-run", "--json", "--weights",
                          weights, reference).stdout
         return json.loads(said)
 
-    def command_line(self, reference, *options, launcher=jobs.MPIRUN):
-        return self.tool("ompi-restart", "--mpirun", launcher, "--showme", *options,
+    def command_line(self, reference, *options, launcher=None):
+        return self.tool("ompi-restart", "--mpirun", launcher or self.orterun, "--showme", *options,
                          reference).stdout.split()
 
     def nodes_now(self, back):
@@ -51,7 +57,7 @@ class Weights(jobs.Case):
         self.assertEqual([(one["rank"], one["from"], one["to"]) for one in found["moves"]],
                          [(5, "node1", "node0")])
         self.assertGreater(found["moves"][0]["bytes"], 0)
-        text = self.tool("ompi-restart", "--mpirun", jobs.MPIRUN, "--dry-run", "--weights",
+        text = self.tool("ompi-restart", "--mpirun", self.orterun, "--dry-run", "--weights",
                          "node0=2,node1=1", reference).stdout
         self.assertIn("node0: 4 ranks, 1 of them new there: 0, 2, 4-5\n"
                       "node1: 2 ranks: 1, 3\nimages that move: 1 of 6, ", text)
@@ -73,6 +79,8 @@ class Weights(jobs.Case):
         line = self.command_line(reference, "--weights", "node0=2,node1=1", launcher=hydra)
         self.assertEqual(line[1:3], ["-hosts", "node0:4,node1:2"])
         self.assertNotIn("--map-by", line)
+        line = self.command_line(reference, "--weights", "node0=2,node1=1", launcher=jobs.MPIRUN)
+        self.assertEqual(line[1:5], ["--host", "node0:4,node1:2", "--map-by", "slot"])
 
     def test_refusals(self):
         reference = self.saved()
@@ -101,7 +109,8 @@ class Weights(jobs.Case):
         reference = self.saved()
         for weights, nodes in (("node0=2,node1=1", "010100"), ("node1=1", "111111")):
             with self.subTest(weights=weights):
-                back = self.restart(reference, "--weights", weights)
+                back = jobs.Job(self, [jobs.OPTIONS.bin + "/ompi-restart", "--mpirun", self.orterun,
+                                       "--weights", weights, reference], self.settings())
                 self.assertEqual(self.nodes_now(back), [f"node{node}" for node in nodes])
                 self.check_result(back.end(), RANKS, STEPS)
 
