@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr size_t most_at_once = 16;
 constexpr std::chrono::milliseconds between_looks{50};
+constexpr std::chrono::seconds between_measures{1};
 constexpr std::chrono::seconds grace{5}; // for a launcher to end what it has started
 
 struct Launched {
@@ -105,8 +106,12 @@ class Fetching
         });
     }
 
+    // A directory of a file system that nodes share is not looked into all the time.
     bool is_silent()
     {
+        if (Clock::now() < next_look_)
+            return false;
+        next_look_ = Clock::now() + between_measures;
         const uint64_t bytes = cryo::coord::bytes_brought(store_, snapshot_);
         if (bytes != bytes_) {
             bytes_ = bytes;
@@ -142,6 +147,7 @@ class Fetching
     std::vector<Launched> launched_;
     uint64_t bytes_ = 0;
     Clock::time_point moved_;
+    Clock::time_point next_look_;
 };
 
 } // namespace
