@@ -22,8 +22,8 @@ struct Options {
     std::string where;
     int seq = -1;
     std::string hostfile;
-    std::string weights;
-    std::string weights_file;
+    std::optional<std::string> weights; // "" is a mistake
+    std::optional<std::string> weights_file;
     std::string mpirun;
     std::string mpirun_opts;
     bool fork = false;
@@ -43,7 +43,7 @@ struct Options {
     cryo::coord::Supervision by; // of cr_run --recover
     cryo::keeper::Settings keeping;
 
-    bool has_weights() const { return !weights.empty() || !weights_file.empty(); }
+    bool has_weights() const { return weights || weights_file; }
 };
 
 // The exit code when the command is finished already.

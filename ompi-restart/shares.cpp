@@ -142,8 +142,8 @@ Result<std::optional<Placement>> shares_for(const Snapshot &snapshot, const Opti
     if (!options.has_weights())
         return std::optional<Placement>();
     const Result<std::vector<Weight>> weights =
-        options.weights_file.empty() ? cryo::coord::parse_weights(options.weights, "--weights")
-                                     : cryo::coord::read_weights(options.weights_file);
+        options.weights ? cryo::coord::parse_weights(*options.weights, "--weights")
+                        : cryo::coord::read_weights(*options.weights_file);
     if (!weights)
         return weights.error();
     if (Result<void> good = check_options(options, launcher); !good)

@@ -85,7 +85,8 @@ class Weights(jobs.Case):
     def test_refusals(self):
         reference = self.saved()
         for weights, said in (
-                ("node0=0", "the weight of node node0 is '0'"), ("node0=-1", "is '-1'"),
+                ("", "--weights: names no node"), ("node0=0", "the weight of node node0 is '0'"),
+                ("node0=-1", "is '-1'"),
                 ("node0", "'node0' names no weight"), ("node0=1,node0=2", "names node node0 twice"),
                 ("a=100,b=1", "node b gets none of 6 ranks by its weight, 1 of 101")):
             refused = self.tool("ompi-restart", "--mpirun", jobs.MPIRUN, "--weights", weights,
