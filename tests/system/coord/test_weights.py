@@ -15,7 +15,7 @@ from pathlib import Path
 import jobs
 
 RANKS = 6
-STEPS = 5000
+STEPS = 12000 # some seconds: a job that has come back is saved again
 
 
 class Weights(jobs.Case):
