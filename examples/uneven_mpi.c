@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const int steps = argc > 1 ? atoi(argv[1]) : 40000;
+    const int steps = argc > 1 ? atoi(argv[1]) : 4000;
     ckpt_on_restart(note, NULL);
     share_out();
     unsigned long result = 0;
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
             sum += work(unit, step);
         MPI_Allreduce(&sum, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
         result = result * 31 + all;
-        const struct timespec pause = {0, 200000};
+        const struct timespec pause = {0, 2000000};
         nanosleep(&pause, NULL);
     }
     printf("%d: %016lx\n", rank, result);
