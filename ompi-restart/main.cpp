@@ -112,8 +112,7 @@ int launch(const SnapshotStore &store, const Snapshot &snapshot, Options &option
 void publish(const Placement *placement)
 {
     if (placement != nullptr)
-        setenv(cryo::coord::weights_variable, cryo::coord::weights_text(placement->weights).c_str(),
-               1);
+        setenv(cryo::coord::weights_variable, cryo::coord::weights_by_rank(*placement).c_str(), 1);
     else
         unsetenv(cryo::coord::weights_variable);
 }

@@ -159,14 +159,6 @@ Result<std::vector<Weight>> read_weights(const std::string &path)
     return text ? parse_weights(*text, path) : text.error();
 }
 
-std::string weights_text(const std::vector<Weight> &weights)
-{
-    std::string text;
-    for (const Weight &one : weights)
-        text += fmt::format("{}{}={}", text.empty() ? "" : ",", one.node, one.weight);
-    return text;
-}
-
 Result<std::vector<size_t>> shares_of(const std::vector<Weight> &weights, size_t ranks)
 {
     const uint64_t sum =

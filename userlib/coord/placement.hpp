@@ -34,7 +34,6 @@ struct Weight {
 // "a=7,b=3", or one on each line; '#' begins a comment. `source` is what errors name.
 Result<std::vector<Weight>> parse_weights(std::string_view text, const std::string &source);
 Result<std::vector<Weight>> read_weights(const std::string &path);
-std::string weights_text(const std::vector<Weight> &weights); // "a=7,b=3"
 
 // How many of the ranks each node gets. EINVAL: a node gets none.
 Result<std::vector<size_t>> shares_of(const std::vector<Weight> &weights, size_t ranks);

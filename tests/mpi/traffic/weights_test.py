@@ -21,7 +21,7 @@ from waiting import wait_until  # noqa: E402
 
 RANKS = 4
 # Each restart: its weights, the node of each rank, and its units of work, of 4800 together.
-RESTARTS = [("one=3,two=1", ["one", "two", "one", "one"], [1200, 1200, 1200, 1200]),
+RESTARTS = [("two=1,one=3", ["one", "two", "one", "one"], [1200, 1200, 1200, 1200]),
             ("one=1,two=2", ["one", "two", "two", "two"], [1600, 1067, 1066, 1067]),
             ("two=1", ["two"] * 4, [1200] * 4)]
 IN_BLOCKS = [("one=3,two=1", ["one", "one", "one", "two"], [1200, 1200, 1200, 1200]),

@@ -33,6 +33,14 @@ Placement place(const Names &before, const std::string &text, Order order = Orde
     return found ? *found : Placement();
 }
 
+std::string weights_text(const std::vector<Weight> &weights)
+{
+    std::string text;
+    for (const Weight &one : weights)
+        text += fmt::format("{}{}={}", text.empty() ? "" : ",", one.node, one.weight);
+    return text;
+}
+
 std::string why_not(const std::string &text)
 {
     const Result<std::vector<Weight>> found = parse_weights(text, "--weights");

@@ -119,22 +119,24 @@ bool exchange(const char *before, const char *now, Text &all, Numbers &places, W
                   what, why);
 }
 
-// CRYO_WEIGHTS, as ompi-restart has set it: "0=7,5=3", with the lowest rank of each node.
-void read_weights(const char *text, const Nodes &now, unsigned long *weights)
+// CRYO_WEIGHTS, as ompi-restart has set it: "0=7,5=3", with the lowest rank of each node. False:
+// somebody else has.
+bool read_weights(const char *text, const Nodes &now, unsigned long *weights)
 {
     while (*text != 0) {
         char *end = nullptr;
         const unsigned long rank = strtoul(text, &end, 10);
         if (end == text || *end != '=')
-            return;
+            return false;
         text = end + 1;
         const unsigned long weight = strtoul(text, &end, 10);
         if (rank < now.of_rank.size())
             weights[now.of_rank[rank]] = weight;
         text = *end == ',' ? end + 1 : end;
         if (*end != ',')
-            return;
+            break;
     }
+    return *text == 0;
 }
 
 // Hands out parts of one block, the more strictly aligned ones first.
@@ -199,10 +201,9 @@ bool keep_table(const Nodes &before, const Nodes &now, Why &why)
     table.names = keep_names(now, names_now, block);
     table.names_before = keep_names(before, names_before, block);
     std::fill_n(weights, now.names.size(), 0UL);
-    if (const char *text = capsule::variable(job_environment(), "CRYO_WEIGHTS"); text != nullptr) {
-        read_weights(text, now, weights);
+    if (const char *text = capsule::variable(job_environment(), "CRYO_WEIGHTS");
+        text != nullptr && read_weights(text, now, weights))
         table.weights = weights;
-    }
     return true;
 }
 
