@@ -8,7 +8,7 @@ CRYO_PACKAGES_BUILD=(
     g++ ccache cmake ninja-build pkg-config make
     libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev
     libzstd-dev liblz4-dev libxxhash-dev liburing-dev libnl-3-dev libnl-genl-3-dev
-    libssl-dev libisal-dev libgtest-dev libgmock-dev libbenchmark-dev
+    libssl-dev libisal-dev libmicrohttpd-dev libgtest-dev libgmock-dev libbenchmark-dev
     mandoc bash-completion python3 libpython3-dev procps
 )
 

@@ -19,6 +19,7 @@ struct EventListener::Socket {
 
     nl_sock *nl;
     int family = -1;
+    int group = -1;
     std::deque<Event> heard;
 };
 
@@ -82,11 +83,11 @@ Result<EventListener> EventListener::join()
         return nl_error("listening for events", rc);
 
     socket->family = genl_ctrl_resolve(socket->nl, CRYO_GENL_NAME);
-    int group = genl_ctrl_resolve_grp(socket->nl, CRYO_GENL_NAME, CRYO_GENL_EVENTS);
-    if (socket->family < 0 || group < 0)
+    socket->group = genl_ctrl_resolve_grp(socket->nl, CRYO_GENL_NAME, CRYO_GENL_EVENTS);
+    if (socket->family < 0 || socket->group < 0)
         return Error(ENODEV, "listening for events: the kernel module is not loaded; load it with "
                              "'modprobe cryo'");
-    if (int rc = nl_socket_add_membership(socket->nl, group); rc < 0) {
+    if (int rc = nl_socket_add_membership(socket->nl, socket->group); rc < 0) {
         if (rc == -NLE_PERM)
             return Error(EPERM, "listening for events: on kernels before 6.8 only the "
                                 "administrator may, since events of all users are received there");
@@ -112,6 +113,15 @@ Result<EventListener> EventListener::join()
 int EventListener::fd() const
 {
     return nl_socket_get_fd(socket_->nl);
+}
+
+// By a socket of its own: answers on the other one would stand among the events.
+bool EventListener::is_current() const
+{
+    const Socket asking;
+    return asking.nl && genl_connect(asking.nl) >= 0 &&
+           genl_ctrl_resolve(asking.nl, CRYO_GENL_NAME) == socket_->family &&
+           genl_ctrl_resolve_grp(asking.nl, CRYO_GENL_NAME, CRYO_GENL_EVENTS) == socket_->group;
 }
 
 Result<std::optional<Event>> EventListener::next(std::chrono::milliseconds patience)

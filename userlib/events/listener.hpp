@@ -50,6 +50,10 @@ class EventListener
     // Readable when an event is available.
     int fd() const;
 
+    // False: the module that was joined is not loaded any more, or again, and nothing will be
+    // heard.
+    bool is_current() const;
+
     // The next event, or none if none came in time. Error ENOBUFS: events were lost because they
     // were not read fast enough; later ones can still be read.
     Result<std::optional<Event>> next(std::chrono::milliseconds patience = {});

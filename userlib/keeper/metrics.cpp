@@ -2,7 +2,6 @@
 #include "keeper/metrics.hpp"
 
 #include "base/contents.hpp"
-#include "base/printable.hpp"
 #include "base/trust.hpp"
 
 #include <cerrno>
@@ -16,18 +15,6 @@ namespace cryo::keeper {
 namespace {
 
 constexpr mode_t for_all_readers = 0644; // node_exporter is another user
-
-// As Prometheus wants the value of a label.
-std::string quoted(std::string_view text)
-{
-    std::string result;
-    for (const char c : printable(text)) {
-        if (c == '\\' || c == '"')
-            result += '\\';
-        result += c;
-    }
-    return result;
-}
 
 int write_all(int fd, std::string_view text)
 {
@@ -54,49 +41,47 @@ Result<Metrics> Metrics::open(const std::string &directory, pid_t pid, uint64_t 
     return Metrics(std::move(*opened), pid, restarts);
 }
 
+Metrics::Metrics(Directory directory, pid_t pid, uint64_t restarts)
+    : directory_(std::move(directory)), program_{.pid = pid}
+{
+    for (const metrics::Value counted :
+         {metrics::checkpoints, metrics::failures, metrics::stopped_in_all, metrics::bytes_in_all})
+        program_.values[counted] = 0;
+    program_.values[metrics::restarts] = static_cast<double>(restarts);
+}
+
+// Of a checkpoint that there was not, nothing is said: until the first one, its values are missing.
 void Metrics::saved(double stopped_s, uint64_t bytes, double at)
 {
-    checkpoints_++;
-    stopped_s_ = stopped_s;
-    bytes_ = bytes;
-    at_ = at;
+    auto &values = program_.values;
+    const auto size = static_cast<double>(bytes);
+    *values[metrics::checkpoints] += 1;
+    *values[metrics::stopped_in_all] += stopped_s;
+    *values[metrics::bytes_in_all] += size;
+    values[metrics::stopped_last] = stopped_s;
+    values[metrics::bytes_last] = size;
+    values[metrics::complete_at] = at;
+}
+
+void Metrics::failed()
+{
+    *program_.values[metrics::failures] += 1;
 }
 
 std::string Metrics::name() const
 {
-    return fmt::format("cryo-{}.prom", pid_);
+    return metrics::file_name(program_.pid);
 }
 
 void Metrics::name_command(std::string name)
 {
-    if (command_.empty())
-        command_ = std::move(name);
+    if (program_.command.empty())
+        program_.command = std::move(name);
 }
 
 std::string Metrics::text() const
 {
-    const std::string labels = fmt::format("{{pid=\"{}\",command=\"{}\"}}", pid_, quoted(command_));
-    std::string all;
-    const auto add = [&](const char *name, const char *type, const char *help, const auto &value) {
-        all += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n{0}{3} {4}\n", name, help, type, labels,
-                           value);
-    };
-    add("cryo_checkpoints_total", "counter",
-        "Automatic checkpoints since the program was started or brought back.", checkpoints_);
-    add("cryo_checkpoint_failures_total", "counter",
-        "Automatic checkpoints that have failed since the program was started or brought back.",
-        failures_);
-    add("cryo_restarts_total", "counter", "Restarts from the directory of the program's images.",
-        restarts_);
-    if (checkpoints_ == 0)
-        return all; // of a checkpoint that there was not, nothing is said
-    add("cryo_checkpoint_stop_seconds", "gauge",
-        "How long the program stood still for its last checkpoint.",
-        fmt::format("{:.6f}", stopped_s_));
-    add("cryo_image_bytes", "gauge", "Size of the last image.", bytes_);
-    add("cryo_last_checkpoint_timestamp_seconds", "gauge",
-        "When the last image was complete, since 1970.", fmt::format("{:.3f}", at_));
-    return all;
+    return metrics::text_of(program_);
 }
 
 Result<void> Metrics::write()

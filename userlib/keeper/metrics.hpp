@@ -12,6 +12,7 @@
 #pragma once
 
 #include "base/directory.hpp"
+#include "metrics/program.hpp"
 
 #include <cstdint>
 #include <string>
@@ -27,7 +28,7 @@ class Metrics
 
     // `at` in seconds since 1970.
     void saved(double stopped_s, uint64_t bytes, double at);
-    void failed() { failures_++; }
+    void failed();
 
     // The first name stays: with another one Prometheus would begin to count anew.
     void name_command(std::string name);
@@ -38,20 +39,11 @@ class Metrics
     void remove();
 
   private:
-    Metrics(Directory directory, pid_t pid, uint64_t restarts)
-        : directory_(std::move(directory)), pid_(pid), restarts_(restarts)
-    {}
+    Metrics(Directory directory, pid_t pid, uint64_t restarts);
     std::string name() const;
 
     Directory directory_;
-    pid_t pid_;
-    std::string command_;
-    uint64_t restarts_;
-    uint64_t checkpoints_ = 0;
-    uint64_t failures_ = 0;
-    double stopped_s_ = 0; // of the last checkpoint, as `bytes_` and `at_`
-    uint64_t bytes_ = 0;
-    double at_ = 0;
+    metrics::Program program_;
     ino_t written_ = 0; // 0: none
 };
 

@@ -59,6 +59,12 @@ TEST_F(MetricsTest, Text)
     EXPECT_NE(after.find("cryo_checkpoint_stop_seconds" + labels + "0.012500\n"),
               std::string::npos);
     EXPECT_NE(after.find("cryo_image_bytes" + labels + "4096\n"), std::string::npos);
+    metrics.saved(0.5, 1000, 1'800'000'001);
+    const std::string later = metrics.text();
+    EXPECT_NE(later.find("cryo_stopped_seconds_total" + labels + "0.512500\n"), std::string::npos)
+        << later;
+    EXPECT_NE(later.find("cryo_written_bytes_total" + labels + "5096\n"), std::string::npos);
+    EXPECT_NE(later.find("cryo_image_bytes" + labels + "1000\n"), std::string::npos);
     EXPECT_NE(after.find("cryo_last_checkpoint_timestamp_seconds" + labels + "1800000000.250\n"),
               std::string::npos);
 }
