@@ -22,11 +22,12 @@ struct Options {
 
 void add_options(CLI::App &app, Options &options)
 {
-    app.add_option("-l,--listen", options.listen,
-                   "Where to listen (default: " + options.listen +
-                       "): this machine's users only, or by an address of the network all who "
-                       "reach it; port 0 is any free one")
-        ->type_name("ADDRESS:PORT");
+    app.add_option(
+           "-l,--listen", options.listen,
+           "Address and port to listen at (default: " + options.listen +
+               "): on loopback for users of this machine only, by an address of the network "
+               "for all who reach it; port 0 is any free one")
+        ->type_name("ADDRESS");
     app.add_option("-d,--directory", options.directories,
                    "Where programs' files are, or directories with such files, one for each user "
                    "(default: " +

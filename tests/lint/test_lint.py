@@ -93,6 +93,8 @@ CLUSTER_FAULTS = (
     ("rpm", "a.spec", SPEC.replace("/usr/bin/a", "/usr/lib/a"), "hardcoded-library-path"),
     ("metrics", "a.rules.yml", RULES, None),
     ("metrics", "a.rules.yml", RULES.replace("b > 1", "b >"), "a.rules.yml: "),
+    ("metrics", "prometheus-a.yml", "scrape_configs: [{job_name: a}]\n", None),
+    ("metrics", "prometheus-a.yml", "scrape_configs: [{job: a}]\n", "prometheus-a.yml: "),
     ("metrics", "grafana-a.json", DASHBOARD, None),
     ("metrics", "grafana-a.json", DASHBOARD.replace("rate(", "rate"), "grafana-a.json: "),
     ("metrics", "grafana-a.json", "{}", "grafana-a.json: is no dashboard"),

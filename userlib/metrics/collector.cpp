@@ -115,6 +115,8 @@ Result<void> Collector::check() const
         struct stat status = {};
         const Result<void> good =
             directory ? check_directory(*directory, status) : directory.error();
+        if (!good && good.error().code() == ENOENT)
+            return good.error().with_more("; make it, or name another one by --directory");
         if (!good)
             return good.error();
         const Result<bool> read = for_each_name(*directory, [](const auto &, auto) {});

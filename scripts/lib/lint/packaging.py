@@ -40,7 +40,7 @@ def ansible(tree):
 
 
 def metrics(tree):
-    """Rules by promtool, with their tests; of dashboards the expressions, as rules."""
+    """Rules by promtool, with their tests, and what it is configured by; of dashboards the expressions, as rules."""
     promtool = tool("promtool", "prometheus")
     complaints = []
 
@@ -53,6 +53,8 @@ def metrics(tree):
         judge(name, "check", "rules", name)
     for name in tree.matching(r"\.rules\.test\.yml$"):
         judge(name, "test", "rules", name)
+    for name in tree.matching(r"(^|/)prometheus-[^/]*\.yml$"):
+        judge(name, "check", "config", name)
     for name in tree.matching(r"(^|/)grafana-[^/]*\.json$"):
         try:
             asked = [target["expr"] for panel in json.loads(tree.content(name))["panels"]

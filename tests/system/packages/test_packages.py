@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(TOP, "scripts"))
 from vmlib import clean  # noqa: E402 (needs the path above)
 
 SUITE = "bookworm"
-NAMES = ["cryo", "cryo-dkms", "cryo-mpi", "cryo-slurm", "libcr-dev", "python3-cryo"]
+NAMES = ["cryo", "cryo-dkms", "cryo-metrics", "cryo-mpi", "cryo-slurm", "libcr-dev", "python3-cryo"]
 USER = "1000:1000"
 LIBDIR = "usr/lib/x86_64-linux-gnu"
 HEADERS = "linux-headers-cloud-amd64"
@@ -90,6 +90,8 @@ class Contents(unittest.TestCase):
                            ("cryo-mpi", f"{LIBDIR}/cryo/libcryo_mpich.so"),
                            ("cryo-mpi", f"{LIBDIR}/cryo/openmpi/mca_hook_cryo.so"),
                            ("cryo-slurm", f"{LIBDIR}/cryo/spank_cryo.so"),
+                           ("cryo-metrics", "usr/lib/systemd/system/cryo-metrics.service"),
+                           ("cryo", "usr/lib/systemd/system/cryo@.service"),
                            ("python3-cryo", "usr/lib/python3/dist-packages/cryo/_cryo.abi3.so"),
                            ("cryo-dkms", "usr/lib/udev/rules.d/60-cryo.rules"),
                            ("cryo-dkms", "usr/lib/sysusers.d/cryo.conf")):
@@ -112,7 +114,7 @@ class Used(unittest.TestCase):
         cls.system.offer([DEBS[name] for name in NAMES if name != "cryo-dkms"], more)
         cls.system.run(["apt-get", "install", "cryo"])
         cls.alone = cls.system.run(["cr_run", "--version"])
-        cls.system.run(["apt-get", "install", "libcr-dev", "cryo-mpi", "python3-cryo", *more])
+        cls.system.run(["apt-get", "install", "libcr-dev", "cryo-metrics", "cryo-mpi", "python3-cryo", *more])
         cls.work = os.path.join(cls.system.root, "packages", "tried")
         os.mkdir(cls.work)
         os.chmod(cls.work, 0o777)
@@ -130,18 +132,18 @@ class Used(unittest.TestCase):
         self.assertIn(self.version(), self.alone)
 
     def test_commands_start(self):
-        for path in files_of("cryo") + files_of("cryo-mpi"):
+        for path in files_of("cryo") + files_of("cryo-metrics") + files_of("cryo-mpi"):
             if path.startswith("usr/bin/"):
                 self.assertIn(self.version(), self.system.run(["/" + path, "--version"]), path)
 
     def test_files_are_as_packed(self):
-        for name in "cryo", "libcr-dev", "cryo-mpi", "python3-cryo":
+        for name in "cryo", "libcr-dev", "cryo-metrics", "cryo-mpi", "python3-cryo":
             self.assertEqual(self.system.run(["dpkg", "--verify", name]), "")
 
     def test_libraries_find_what_they_need(self):
         """Components are for those who have Open MPI, where their libraries are."""
         machine_code = rf"usr/bin/.*|{LIBDIR}/(.*\.so[\d.]*|cryo/[\w-]+)"
-        for name in "cryo", "cryo-mpi":
+        for name in "cryo", "cryo-metrics", "cryo-mpi":
             for path in files_of(name):
                 if re.fullmatch(machine_code, path) and "/openmpi" not in path:
                     self.assertNotIn("not found", self.system.run(["ldd", "/" + path]), path)
@@ -154,6 +156,11 @@ class Used(unittest.TestCase):
         built = "cd /packages/tried && gcc -Wall -Werror -o consumer consumer.c $(pkg-config --cflags --libs libcr)"
         self.sh(built)
         self.assertRegex(self.sh("/packages/tried/consumer"), rf"^{re.escape(self.version())}: \w")
+
+    def test_metrics_are_served(self):
+        """From the directory of the package, by any user."""
+        self.assertIn("cr_metrics: http://127.0.0.1:", self.system.run(
+            ["sh", "-c", "timeout --preserve-status 2 cr_metrics --listen 127.0.0.1:0"], USER))
 
     def test_project_with_cmake(self):
         """Configured and linked by this machine's tools, against the system's files."""
