@@ -102,7 +102,7 @@ class Scraped(serving.Case):
         age = self.query('time() - cryo_last_checkpoint_timestamp_seconds{pid="412"}')
         self.assertLess(abs(age["solver", where, "cryo", "412", user] - DAY), 10 * PATIENCE)
         self.assertEqual({(where, "cryo", "form", user): 1}, self.query("cryo_metrics_refused"))
-        # The others wait for minutes before they fire.
+        # All but one wait for minutes before they fire.
         expected = {("CryoStandsStillLong", "412"): "firing", ("CryoImageIsOld", "412"): "pending",
                     ("CryoFilesAreNotUsed", None): "pending"}
         wait_until("the alerts", lambda: self.alerts() == expected,
