@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exporter.hpp"
 
-#include "base/clock.hpp"
 #include "privileges.hpp"
 
 #include <cerrno>
@@ -16,7 +15,6 @@ namespace {
 
 constexpr Family build = {"cryo_build_info", Type::gauge, "The version of cr_metrics."};
 
-constexpr uint64_t page_lasts_ns = 1'000'000'000; // however many ask for it
 constexpr const char *page_type = "text/plain; version=0.0.4; charset=utf-8";
 constexpr const char *plain_type = "text/plain; charset=utf-8";
 constexpr int most_events = 10'000; // before those who ask are answered again
@@ -94,7 +92,7 @@ void Exporter::hear()
     }
 }
 
-std::string Exporter::fresh_page()
+std::string Exporter::page()
 {
     Exposition text;
     text.add(build, {{"version", CRYO_VERSION}}, 1);
@@ -106,16 +104,6 @@ std::string Exporter::fresh_page()
     }
     tally_.add(text, listener_.has_value());
     return text.text();
-}
-
-std::string Exporter::page()
-{
-    const uint64_t now = now_ns();
-    if (page_made_ns_ == 0 || now - page_made_ns_ > page_lasts_ns) {
-        page_ = fresh_page();
-        page_made_ns_ = now;
-    }
-    return page_;
 }
 
 Result<void> Exporter::work()

@@ -38,7 +38,6 @@ class Exporter
     void join();
     void hear();
     std::string page();
-    std::string fresh_page();
 
     std::function<void(const Error &)> tell_;
     Collector collector_;
@@ -46,8 +45,6 @@ class Exporter
     std::optional<EventListener> listener_;
     std::optional<Server> server_;
     Fd signals_;
-    std::string page_;
-    uint64_t page_made_ns_ = 0; // 0: there is none
 };
 
 } // namespace cryo::metrics

@@ -22,7 +22,8 @@ namespace {
 constexpr mode_t others_write = S_IWGRP | S_IWOTH;
 constexpr size_t most_names = 4096;      // that are read in one directory
 constexpr size_t most_programs = 10'000; // in one answer
-constexpr off_t most_bytes = 16 << 10;   // of one file; a keeper writes less than 2 KiB
+constexpr size_t most_of_directory = 1000;
+constexpr off_t most_bytes = 16 << 10; // of one file; a keeper writes less than 2 KiB
 constexpr size_t most_told = 256;
 
 constexpr Family programs_read = {"cryo_metrics_programs", Type::gauge,
@@ -100,6 +101,7 @@ struct Collector::Place {
 struct Collector::Round {
     Exposition &text;
     size_t programs = 0;
+    size_t of_directory = 0; // among them, of the one that is being read
     std::set<std::pair<pid_t, std::string>> seen = {};
     std::map<std::pair<std::string, std::string>, size_t> refused = {}; // by user and reason
 };
@@ -182,8 +184,8 @@ void Collector::look_at_file(const Place &place, const std::string &name, pid_t 
         return refused("mode", "not every user may read it");
     if (status.st_size > most_bytes)
         return refused("size", fmt::format("it has more than {} bytes", most_bytes));
-    if (round.programs >= most_programs)
-        return refused("count", fmt::format("{} programs were read before", most_programs));
+    if (round.programs >= most_programs || round.of_directory >= most_of_directory)
+        return refused("count", "so many programs were read before");
 
     const Result<Fd> fd = open_found(found, O_RDONLY | O_NONBLOCK);
     std::string text(static_cast<size_t>(most_bytes), '\0');
@@ -197,6 +199,7 @@ void Collector::look_at_file(const Place &place, const std::string &name, pid_t 
     if (!round.seen.insert({pid, place.user}).second)
         return refused("twice", "another directory has a file of that process and user");
     round.programs++;
+    round.of_directory++;
     add(round.text, *program, place.user);
     round.text.add(
         file_written,
@@ -221,7 +224,10 @@ void Collector::look_at_user(const Place &place, const std::string &name, Round 
         return refuse(name_of(status.st_uid), "mode",
                       not_used(path, "other users may write to it; protect it with chmod go-w"),
                       round);
+    const size_t above = round.of_directory;
+    round.of_directory = 0;
     look_into(place_of(std::move(*directory), status), round, false);
+    round.of_directory = above;
 }
 
 void Collector::look_into(const Place &place, Round &round, bool deeper)
@@ -247,6 +253,7 @@ void Collector::look(Exposition &text)
     Round round{.text = text};
     for (const std::string &path : directories_) {
         const Result<Place> place = place_at(path);
+        round.of_directory = 0;
         if (place)
             look_into(*place, round, true);
         else

@@ -22,6 +22,7 @@ constexpr size_t most_connections = 64;
 constexpr unsigned connections_of_library = most_connections + 16; // never reached
 constexpr uint64_t longest_ns = 10'000'000'000;                    // of a connection
 constexpr size_t memory_of_connection = 16 << 10;                  // for what its client sends
+constexpr uint64_t page_lasts_ns = 1'000'000'000;
 constexpr int patience_of_library_ms = 1000;
 
 constexpr const char *text_type = "text/plain; charset=utf-8";
@@ -112,26 +113,63 @@ Result<std::string> text_of(const sockaddr_storage &address, socklen_t size)
                                          : fmt::format("{}:{}", host, port);
 }
 
-MHD_Result answer(MHD_Connection *connection, unsigned status, const std::string &text,
-                  const char *type)
+struct Destroying {
+    void operator()(MHD_Response *response) const { MHD_destroy_response(response); }
+};
+// Lives until the last client has got it, too.
+using Response = std::unique_ptr<MHD_Response, Destroying>;
+
+bool add_header(const Response &response, const char *name, const char *value)
 {
-    const std::unique_ptr<MHD_Response, decltype(&MHD_destroy_response)> response(
-        MHD_create_response_from_buffer(text.size(), const_cast<char *>(text.data()),
-                                        MHD_RESPMEM_MUST_COPY),
-        MHD_destroy_response);
-    if (!response ||
-        MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONTENT_TYPE, type) != MHD_YES ||
-        MHD_add_response_header(response.get(), MHD_HTTP_HEADER_CONNECTION, "close") != MHD_YES ||
-        (status == MHD_HTTP_METHOD_NOT_ALLOWED &&
-         MHD_add_response_header(response.get(), MHD_HTTP_HEADER_ALLOW, "GET, HEAD") != MHD_YES))
-        return MHD_NO;
-    return MHD_queue_response(connection, status, response.get());
+    return MHD_add_response_header(response.get(), name, value) == MHD_YES;
 }
+
+// Null: for want of memory.
+Response make_response(const std::string &text, const char *type)
+{
+    Response response(MHD_create_response_from_buffer(text.size(), const_cast<char *>(text.data()),
+                                                      MHD_RESPMEM_MUST_COPY));
+    if (response && add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) &&
+        add_header(response, MHD_HTTP_HEADER_CONNECTION, "close"))
+        return response;
+    return {};
+}
+
+MHD_Result refuse_method(MHD_Connection *connection)
+{
+    const Response response = make_response("only GET and HEAD\n", text_type);
+    if (!response || !add_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD"))
+        return MHD_NO;
+    return MHD_queue_response(connection, MHD_HTTP_METHOD_NOT_ALLOWED, response.get());
+}
+
+MHD_Result refuse_page(MHD_Connection *connection)
+{
+    const Response response = make_response("there is only /metrics\n", text_type);
+    return response ? MHD_queue_response(connection, MHD_HTTP_NOT_FOUND, response.get()) : MHD_NO;
+}
+
+// All who ask within a second share one copy: it may be large, and clients need not read it.
+struct Kept {
+    Page page;
+    Response response = {};
+    uint64_t made_ns = 0;
+
+    const Response &fresh()
+    {
+        const uint64_t now = now_ns();
+        if (!response || now - made_ns > page_lasts_ns) {
+            response = make_response(page.text(), page.type.c_str());
+            made_ns = now;
+        }
+        return response;
+    }
+};
 
 } // namespace
 
 struct Server::Running {
-    std::map<std::string, Page> pages;
+    std::map<std::string, Kept> pages;
     std::string address;
     bool local = false;
     // When each connection began; the oldest is the one with the lowest number.
@@ -165,13 +203,14 @@ MHD_Result Server::Running::on_request(void *self, MHD_Connection *connection, c
 {
     const std::string_view word = method;
     if (word != MHD_HTTP_METHOD_GET && word != MHD_HTTP_METHOD_HEAD)
-        return answer(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n", text_type);
-    const auto &pages = static_cast<Running *>(self)->pages;
+        return refuse_method(connection);
+    auto &pages = static_cast<Running *>(self)->pages;
     const auto page = pages.find(url);
     if (page == pages.end())
-        return answer(connection, MHD_HTTP_NOT_FOUND, "there is only /metrics\n", text_type);
+        return refuse_page(connection);
     try {
-        return answer(connection, MHD_HTTP_OK, page->second.text(), page->second.type.c_str());
+        const Response &response = page->second.fresh();
+        return response ? MHD_queue_response(connection, MHD_HTTP_OK, response.get()) : MHD_NO;
     } catch (const std::exception &) { // such as for want of memory; the library is written in C
         return MHD_NO;
     }
@@ -224,7 +263,8 @@ Result<Server> Server::listen(const std::string &address, std::map<std::string, 
         return text.error();
 
     auto running = std::make_unique<Running>();
-    running->pages = std::move(pages);
+    for (auto &[path, page] : pages)
+        running->pages[path].page = std::move(page);
     running->address = *text;
     running->local = is_loopback(bound);
     running->daemon = MHD_start_daemon(

@@ -22,8 +22,8 @@
 namespace cryo::metrics {
 
 struct Page {
-    std::string type; // as in Content-Type
-    std::function<std::string()> text;
+    std::string type;                  // as in Content-Type
+    std::function<std::string()> text; // is asked for once a second at most
 };
 
 class Server

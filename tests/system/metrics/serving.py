@@ -43,6 +43,7 @@ class Case(unittest.TestCase):
         self.errors = tempfile.TemporaryFile()
         self.addCleanup(self.errors.close)
         self.server = None
+        self.server_words = [] # in front of it
         self.port = None
 
     def path(self, name):
@@ -58,8 +59,8 @@ class Case(unittest.TestCase):
 
     def serve(self, *words, listen="127.0.0.1:0", **how):
         self.server = subprocess.Popen( # pylint: disable=consider-using-with
-            self.command("--listen", listen, "--directory", self.place, *words), stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=self.errors, text=True, **how)
+            [*self.server_words, *self.command("--listen", listen, "--directory", self.place, *words)],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors, text=True, **how)
         self.addCleanup(self.end)
         line = self.server.stdout.readline()
         found = re.fullmatch(r"cr_metrics: http://(.*):(\d+)/metrics\n", line)

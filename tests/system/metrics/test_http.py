@@ -186,6 +186,39 @@ class Hostile(serving.Case):
         self.serve()
         self.assertIn('reason="size"} 1\n', self.get().text)
 
+    def test_clients_that_do_not_read(self):
+        """They share one copy of the page."""
+        os.mkdir(self.path("many"))
+        for pid in range(1, 1001):
+            self.write(f"many/cryo-{pid}.prom", program(pid))
+        self.serve()
+        self.assertEqual(1000, self.value("cryo_metrics_programs"))
+
+        def memory():
+            with open(f"/proc/{self.server.pid}/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        size = len(self.get().text)
+        before = memory()
+        for _ in range(50):
+            client = self.connect()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        self.assert_answers()
+        self.assertLess(memory() - before, 20 * size)
+
+    @unittest.skipIf(os.geteuid() != 0, "it takes root to have a file system of one's own")
+    def test_other_file_system(self):
+        os.mkdir(self.path("mounted"))
+        mounting = 'mount -t tmpfs -o mode=755 none "$0/mounted" && cp "$0/cryo-1.prom" "$0/mounted/cryo-2.prom" && ' \
+                   'exec "$@"'
+        self.write("cryo-1.prom", program(1))
+        self.server_words = ["unshare", "-m", "sh", "-c", mounting, self.place]
+        self.serve()
+        text = self.get().text
+        self.assertEqual(1, text.count("\ncryo_checkpoints_total{"))
+        self.assertIn('reason="unreadable"} 1\n', text)
+
     @unittest.skipIf(os.geteuid() != 0, "only root makes files of other users")
     def test_files_of_others(self):
         os.mkdir(self.path("theirs"))

@@ -131,6 +131,21 @@ TEST_F(CollectorTest, ManyNames)
     EXPECT_HAS(look(), refused("count"));
 }
 
+TEST_F(CollectorTest, ManyProgramsOfOneLeaveRoomForOthers)
+{
+    fs::create_directory(dir_ / "many");
+    for (pid_t pid = 1; pid <= 1010; pid++)
+        write("many/" + file_name(pid), content(pid));
+    write("cryo-5000.prom", content(5000));
+    fs::create_directory(dir_ / "few");
+    write("few/cryo-5001.prom", content(5001));
+    const std::string text = look();
+    EXPECT_HAS(text, "\ncryo_metrics_programs 1002\n");
+    EXPECT_HAS(text, refused("count", 10));
+    EXPECT_HAS(text, line_of(5000, self()));
+    EXPECT_HAS(text, line_of(5001, self()));
+}
+
 TEST_F(CollectorTest, SameProcessTwice)
 {
     write("cryo-1.prom", content(1));
