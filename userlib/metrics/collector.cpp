@@ -4,6 +4,7 @@
 #include "base/contents.hpp"
 #include "base/open_found.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <dirent.h>
 #include <fcntl.h>
@@ -106,9 +107,14 @@ struct Collector::Round {
     std::map<std::pair<std::string, std::string>, size_t> refused = {}; // by user and reason
 };
 
+// Of a directory that is named twice, all would be told twice.
 Collector::Collector(std::vector<std::string> directories, std::function<void(const Error &)> tell)
-    : directories_(std::move(directories)), tell_(std::move(tell))
-{}
+    : tell_(std::move(tell))
+{
+    for (std::string &path : directories)
+        if (std::ranges::find(directories_, path) == directories_.end())
+            directories_.push_back(std::move(path));
+}
 
 Result<void> Collector::check() const
 {

@@ -185,6 +185,18 @@ TEST_F(CollectorTest, DirectoryInWhichOthersMayRename)
     EXPECT_TRUE(collector_.check());
 }
 
+TEST_F(CollectorTest, DirectoryThatIsNamedTwice)
+{
+    write("cryo-1.prom", content(1));
+    const std::string path = dir_.path().string();
+    Collector twice({path, path}, [](const Error &) {});
+    const std::string text = look(twice);
+    const std::string up = "cryo_metrics_directory_up{directory=\"" + path + "\"} 1\n";
+    EXPECT_HAS(text, up);
+    EXPECT_EQ(text.find(up), text.rfind(up)) << text;
+    EXPECT_HAS_NOT(text, "cryo_metrics_refused");
+}
+
 TEST_F(CollectorTest, DirectoryThatGoesAway)
 {
     write("cryo-1.prom", content(1));
