@@ -11,6 +11,7 @@
 #include "cli/requester.hpp"
 #include "cli/text.hpp"
 #include "enter.hpp"
+#include "metrics/commands.hpp"
 #include "options.hpp"
 #include "protocol/attached.hpp"
 
@@ -133,6 +134,19 @@ void have_memory_in_huge_pages()
         madvise(reinterpret_cast<void *>(start), after - start, MADV_HUGEPAGE);
 }
 
+// For Prometheus. What cannot be counted is said, and stops no checkpoint.
+void count(const cryo::Result<cryo::metrics::CommandCount> &counter,
+           const cryo::Result<cryo::capture::Outcome> &done)
+{
+    if (!counter)
+        return cryo::cli::say("cr_checkpoint", counter.error().text());
+    cryo::metrics::Done what = {.good = false};
+    if (done)
+        what = {.stopped_s = seconds(done->stopped_ns), .bytes = done->image.size};
+    if (const cryo::Result<void> counted = counter->add(what); !counted)
+        cryo::cli::say("cr_checkpoint", counted.error().text());
+}
+
 } // namespace
 
 static int run(int argc, char **argv)
@@ -159,6 +173,8 @@ static int run(int argc, char **argv)
         ::signal(signal, SIG_IGN);
     ::signal(SIGCHLD, SIG_DFL); // the caller may have it ignored: then no end could be waited for
 
+    // Before the namespaces of a program are entered, where the path may lead elsewhere.
+    const auto counter = cryo::metrics::CommandCount::from_environment("cr_checkpoint");
     const pid_t asked = options.id;
     cryo::Fd teller;
     const cryo::Result<std::optional<int>> left =
@@ -180,6 +196,8 @@ static int run(int argc, char **argv)
     limit_time(options.capture.timeout_s);
     const cryo::Result<cryo::capture::Outcome> done = run(options);
     alarm(0);
+    if (!options.rehearse)
+        count(counter, done);
     if (!done)
         return options.talk.fail(with_offer(done.error(), options.common.backend, options.attach));
     cryo::cli::tell_requester(0, 0);

@@ -9,6 +9,7 @@
 #include "cli/text.hpp"
 #include "keeper/launch.hpp"
 #include "look/filters.hpp"
+#include "metrics/commands.hpp"
 #include "options.hpp"
 #include "parent/forward.hpp"
 #include "pid_namespace.hpp"
@@ -108,6 +109,7 @@ class Command
     int tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive);
     int report(const cryo::backend::Alive &alive);
     void tell(const cryo::backend::Alive &alive) const;
+    static void count(const cryo::Result<cryo::backend::Alive> &alive);
     void tell_supervisor(const cryo::backend::Alive &alive, pid_t keeper) const;
     int fail(const cryo::Error &error, pid_t pid = 0) const
     {
@@ -263,6 +265,16 @@ cryo::Result<End> Command::await_end(pid_t pid)
     }
 }
 
+// For Prometheus. What cannot be counted is said, and stops no restart.
+void Command::count(const cryo::Result<cryo::backend::Alive> &alive)
+{
+    const auto counter = cryo::metrics::CommandCount::from_environment("cr_restart");
+    const cryo::Result<void> counted =
+        counter ? counter->add({.good = static_cast<bool>(alive)}) : counter.error();
+    if (!counted)
+        cryo::cli::say("cr_restart", counted.error().text());
+}
+
 int Command::run()
 {
     Listener listener = {options_.talk.remarks(),
@@ -283,6 +295,7 @@ int Command::run()
                                                    : restart(listener);
     if (options_.request.options.rehearse)
         return tell_rehearsed(alive);
+    count(alive);
     if (!alive)
         return fail(alive.error(), lost_);
     if (options_.request.options.for_requester)

@@ -3,6 +3,7 @@
 
 #include "base/contents.hpp"
 #include "base/trust.hpp"
+#include "metrics/file.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -11,23 +12,6 @@
 #include <unistd.h>
 
 namespace cryo::keeper {
-
-namespace {
-
-constexpr mode_t for_all_readers = 0644; // node_exporter is another user
-
-int write_all(int fd, std::string_view text)
-{
-    while (!text.empty()) {
-        const ssize_t n = ::write(fd, text.data(), text.size());
-        if (n < 0 && errno != EINTR)
-            return errno;
-        text.remove_prefix(n > 0 ? static_cast<size_t>(n) : 0);
-    }
-    return 0;
-}
-
-} // namespace
 
 Result<Metrics> Metrics::open(const std::string &directory, pid_t pid, uint64_t restarts)
 {
@@ -86,29 +70,10 @@ std::string Metrics::text() const
 
 Result<void> Metrics::write()
 {
-    // No other user can make names in the directory, so that this one is there only if a keeper
-    // with the same process id was killed.
-    const std::string fresh = fmt::format(".{}.tmp", name());
-    if (unlinkat(directory_.fd(), fresh.c_str(), 0) != 0 && errno != ENOENT)
-        return Error::from_errno(directory_.path(fresh), errno);
-    Fd fd(openat(directory_.fd(), fresh.c_str(),
-                 O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, for_all_readers));
-    struct stat status = {};
-    if (!fd)
-        return Error::from_errno(directory_.path(fresh), errno);
-    int error = fstat(fd.get(), &status) != 0 || fchmod(fd.get(), for_all_readers) != 0 ? errno : 0;
-    if (error == 0)
-        error = write_all(fd.get(), text());
-    if (close(fd.release()) != 0 && error == 0)
-        error = errno; // NFS says only here that the disk is full
-    if (error == 0 &&
-        renameat(directory_.fd(), fresh.c_str(), directory_.fd(), name().c_str()) != 0)
-        error = errno;
-    if (error != 0) {
-        unlinkat(directory_.fd(), fresh.c_str(), 0);
-        return Error::from_errno(directory_.path(name()), error);
-    }
-    written_ = status.st_ino;
+    const Result<ino_t> written = metrics::write_for_all(directory_, name(), text());
+    if (!written)
+        return written.error();
+    written_ = *written;
     return {};
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/collector.hpp"
 
-#include "base/contents.hpp"
 #include "base/open_found.hpp"
+#include "metrics/commands.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -167,7 +167,9 @@ void Collector::refuse(const std::string &user, const char *reason, const Error 
         tell_(error);
 }
 
-void Collector::look_at_file(const Place &place, const std::string &name, pid_t pid, Round &round)
+// Calls `use` with its text and when it was written, if it is used.
+void Collector::look_at_file(const Place &place, const std::string &name, const Use &use,
+                             Round &round)
 {
     const std::string path = place.directory.path(name);
     const auto refused = [&](const char *reason, const std::string &why) {
@@ -175,7 +177,7 @@ void Collector::look_at_file(const Place &place, const std::string &name, pid_t 
     };
     Found found = {.path = path, .fd = open_inside(place.directory.fd(), name, O_PATH)};
     if (!found.fd && errno == ENOENT)
-        return; // its program has ended meanwhile
+        return; // removed meanwhile
     if (!found.fd || fstat(found.fd.get(), &found.status) != 0)
         return refused("unreadable", strerror(errno));
     const struct stat &status = found.status;
@@ -199,19 +201,39 @@ void Collector::look_at_file(const Place &place, const std::string &name, pid_t 
     if (read < 0)
         return refused("unreadable", fd ? strerror(errno) : fd.error().text());
     text.resize(static_cast<size_t>(read));
+    const double written = static_cast<double>(status.st_mtim.tv_sec) +
+                           static_cast<double>(status.st_mtim.tv_nsec) / 1e9;
+    if (const Result<void> used = use(text, written); !used)
+        refused(used.error().code() == EEXIST ? "twice" : "form", used.error().text());
+}
+
+Result<void> Collector::use_program(const Place &place, pid_t pid, std::string_view text,
+                                    double written, Round &round)
+{
     const Result<Program> program = parse(text, pid);
     if (!program)
-        return refused("form", "it " + program.error().text());
+        return program.error();
     if (!round.seen.insert({pid, place.user}).second)
-        return refused("twice", "another directory has a file of that process and user");
+        return Error(EEXIST, "another directory has a file of that process and user");
     round.programs++;
     round.of_directory++;
     add(round.text, *program, place.user);
     round.text.add(
         file_written,
         {{"pid", std::to_string(pid)}, {"command", program->command}, {"user", place.user}},
-        static_cast<double>(status.st_mtim.tv_sec) +
-            static_cast<double>(status.st_mtim.tv_nsec) / 1e9);
+        written);
+    return {};
+}
+
+Result<void> Collector::use_commands(const Place &place, std::string_view text, Round &round)
+{
+    const Result<Commands> commands = parse_commands(text);
+    if (!commands)
+        return commands.error();
+    if (!round.seen.insert({0, place.user}).second)
+        return Error(EEXIST, "another directory has such a file of that user");
+    add(round.text, *commands, place.user);
+    return {};
 }
 
 void Collector::look_at_user(const Place &place, const std::string &name, Round &round)
@@ -241,7 +263,17 @@ void Collector::look_into(const Place &place, Round &round, bool deeper)
     const Result<bool> all =
         for_each_name(place.directory, [&](const std::string &name, unsigned char type) {
             if (const std::optional<pid_t> pid = pid_of(name))
-                look_at_file(place, name, *pid, round);
+                look_at_file(
+                    place, name,
+                    [&](std::string_view text, double written) {
+                        return use_program(place, *pid, text, written, round);
+                    },
+                    round);
+            else if (name == commands_file)
+                look_at_file(
+                    place, name,
+                    [&](std::string_view text, double) { return use_commands(place, text, round); },
+                    round);
             else if (deeper && !name.starts_with('.') && (type == DT_DIR || type == DT_UNKNOWN))
                 look_at_user(place, name, round);
         });

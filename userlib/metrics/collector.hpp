@@ -38,7 +38,11 @@ class Collector
     Place place_of(Directory directory, const struct stat &status);
     Result<Place> place_at(const std::string &path);
     void look_into(const Place &place, Round &round, bool deeper);
-    void look_at_file(const Place &place, const std::string &name, pid_t pid, Round &round);
+    using Use = std::function<Result<void>(std::string_view text, double written)>;
+    void look_at_file(const Place &place, const std::string &name, const Use &use, Round &round);
+    static Result<void> use_program(const Place &place, pid_t pid, std::string_view text,
+                                    double written, Round &round);
+    static Result<void> use_commands(const Place &place, std::string_view text, Round &round);
     void look_at_user(const Place &place, const std::string &name, Round &round);
     void refuse(const std::string &user, const char *reason, const Error &error, Round &round);
     std::string name_of(uid_t user);

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "metrics/program.hpp"
 
-#include "base/printable.hpp"
+#include "metrics/samples.hpp"
 
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <fmt/format.h>
 
 namespace cryo::metrics {
@@ -31,91 +28,6 @@ namespace {
 
 constexpr std::string_view before_pid = "cryo-";
 constexpr std::string_view after_pid = ".prom";
-constexpr size_t longest_command = 128; // the kernel has 15 bytes, of which each may be escaped
-
-template <class Number>
-std::optional<Number> number(std::string_view text)
-{
-    Number result = {};
-    const char *end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, result);
-    return error == std::errc() && stop == end ? std::optional(result) : std::nullopt;
-}
-
-// Takes `expected` off the front of what is left.
-bool take(std::string_view &left, std::string_view expected)
-{
-    if (!left.starts_with(expected))
-        return false;
-    left.remove_prefix(expected.size());
-    return true;
-}
-
-// A label's value, behind its opening quote; nothing: it does not end, or is no text of ours.
-std::optional<std::string> take_quoted(std::string_view &left)
-{
-    std::string text;
-    for (size_t i = 0; i < left.size(); i++) {
-        if (left[i] == '"') {
-            left.remove_prefix(i + 1);
-            return printable(text) == text && text.size() <= longest_command ? std::optional(text)
-                                                                             : std::nullopt;
-        }
-        if (left[i] == '\\' && (++i == left.size() || (left[i] != '\\' && left[i] != '"')))
-            return {};
-        text += left[i];
-    }
-    return {};
-}
-
-struct Sample {
-    std::string_view name;
-    std::string command;
-    double value = 0;
-};
-
-std::optional<Sample> parse_line(std::string_view line, pid_t pid)
-{
-    Sample sample;
-    sample.name = line.substr(0, line.find('{'));
-    line.remove_prefix(sample.name.size());
-    if (!sample.name.starts_with("cryo_") ||
-        !take(line, fmt::format("{{pid=\"{}\",command=\"", pid)))
-        return {};
-    std::optional<std::string> command = take_quoted(line);
-    if (!command || !take(line, "} "))
-        return {};
-    const std::optional<double> value = number<double>(line);
-    if (!value || !std::isfinite(*value) || *value < 0)
-        return {};
-    sample.command = std::move(*command);
-    sample.value = *value;
-    return sample;
-}
-
-// False: contradicts what is known already.
-bool put(Program &program, const Sample &sample)
-{
-    if (program.command != sample.command)
-        return false;
-    const auto *at = std::ranges::find_if(
-        program_families, [&](const Family &family) { return family.name == sample.name; });
-    if (at == program_families.end())
-        return true;
-    std::optional<double> &value =
-        program.values[static_cast<size_t>(at - program_families.begin())];
-    if (value)
-        return false;
-    value = sample.value;
-    return true;
-}
-
-Error malformed(std::string_view line)
-{
-    constexpr size_t enough = 80;
-    return {EBADMSG,
-            fmt::format("is not as Cryo writes it, at '{}'", printable(line.substr(0, enough)))};
-}
 
 } // namespace
 
@@ -126,12 +38,15 @@ std::string file_name(pid_t pid)
 
 std::optional<pid_t> pid_of(std::string_view name)
 {
-    if (!take(name, before_pid) || !name.ends_with(after_pid))
+    if (!name.starts_with(before_pid) || !name.ends_with(after_pid) ||
+        name.size() <= before_pid.size() + after_pid.size())
         return {};
+    name.remove_prefix(before_pid.size());
     name.remove_suffix(after_pid.size());
-    const std::optional<pid_t> pid = number<pid_t>(name);
+    pid_t pid = 0;
+    static_cast<void>(std::from_chars(name.data(), name.data() + name.size(), pid));
     // One process has one name only, with neither a sign nor leading zeros.
-    return pid && *pid > 0 && std::to_string(*pid) == name ? pid : std::nullopt;
+    return pid > 0 && std::to_string(pid) == name ? std::optional(pid) : std::nullopt;
 }
 
 void add(Exposition &text, const Program &program, const std::string &user)
@@ -153,24 +68,23 @@ std::string text_of(const Program &program)
 
 Result<Program> parse(std::string_view text, pid_t pid)
 {
+    const Result<std::vector<Sample>> samples = parse_samples(text);
+    if (!samples)
+        return samples.error();
     Program program{.pid = pid};
-    bool any = false;
-    while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        if (line.size() == text.size()) // a file that ends within a line is half a file
-            return malformed(line);
-        text.remove_prefix(line.size() + 1);
-        if (line.empty() || line.starts_with("# "))
-            continue;
-        const std::optional<Sample> sample = parse_line(line, pid);
-        if (sample && !any)
-            program.command = sample->command;
-        if (!sample || !put(program, *sample))
-            return malformed(line);
-        any = true;
+    const auto &labels = samples->front().labels;
+    if (labels.size() != 2 ||
+        labels[0] != std::pair<std::string, std::string>("pid", std::to_string(pid)) ||
+        labels[1].first != "command")
+        return malformed(samples->front().name);
+    program.command = labels[1].second;
+    for (const Sample &sample : *samples) {
+        const std::optional<size_t> at = find_family(program_families, sample.name);
+        if (sample.labels != labels || (at && program.values[*at]))
+            return malformed(sample.name);
+        if (at)
+            program.values[*at] = sample.value;
     }
-    if (!any)
-        return malformed("");
     return program;
 }
 

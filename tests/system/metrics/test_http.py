@@ -64,6 +64,53 @@ class Served(serving.Case):
         self.assertEqual(0, running.wait(PATIENCE))
         wait_until("the end of its lines", lambda: self.value("cryo_checkpoints_total") is None)
 
+    def test_commands(self):
+        """What is saved and brought back by hand."""
+        self.serve()
+        work = self.path("work")
+        os.mkdir(work)
+        variables = {**os.environ, "CRYO_METRICS": self.place}
+
+        def run(name, *words):
+            return subprocess.run([os.path.join(self.BIN, name), *words], cwd=work, env=variables, capture_output=True,
+                                  text=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+
+        def value(name, command):
+            user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True).stdout.strip()
+            found = re.search(rf'(?m)^cryo_command_{name}{{command="{command}",user="{user}"}} (.*)$', self.get().text)
+            return found and float(found[1])
+
+        script = "import os, time\nopen('begun', 'w').close()\n" \
+                 "while not os.path.exists('end'): time.sleep(0.005)\n"
+        running = subprocess.Popen( # pylint: disable=consider-using-with
+            [os.path.join(self.BIN, "cr_run"), sys.executable, "-S", "-c", script], cwd=work, env=variables,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(processes.kill_family, os.getpid())
+        wait_until("its begin", lambda: os.path.exists(os.path.join(work, "begun")))
+        rehearsed = run("cr_checkpoint", "--rehearse", str(running.pid))
+        self.assertEqual(0, rehearsed.returncode, rehearsed.stderr)
+        self.assertEqual(["work"], os.listdir(self.place))
+        saved = run("cr_checkpoint", "--kill", "-f", "image", str(running.pid))
+        self.assertEqual(0, saved.returncode, saved.stderr)
+        running.wait(PATIENCE)
+        self.assertNotEqual(0, run("cr_checkpoint", "-f", "image", str(running.pid)).returncode)
+        with open(os.path.join(work, "end"), "xb"):
+            pass
+        back = run("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(0, back.returncode, back.stderr)
+        self.assertNotEqual(0, run("cr_restart", "missing").returncode)
+        wait_until("the counts", lambda: value("runs_total", "cr_restart") == 1)
+        self.assertEqual(1, value("runs_total", "cr_checkpoint"))
+        self.assertEqual(1, value("failures_total", "cr_checkpoint"))
+        self.assertEqual(1, value("failures_total", "cr_restart"))
+        self.assertGreater(value("stopped_seconds_total", "cr_checkpoint"), 0)
+        self.assertEqual(os.stat(os.path.join(work, "image")).st_size, value("written_bytes_total", "cr_checkpoint"))
+        self.assertLess(abs(time.time() - value("last_timestamp_seconds", "cr_restart")), PATIENCE)
+        os.chmod(self.place, 0o777)
+        refused = run("cr_restart", "--no-restore-pid", "image")
+        self.assertEqual(0, refused.returncode, refused.stderr)
+        self.assertIn("cr_restart: CRYO_METRICS: ", refused.stderr)
+
     def test_other_pages(self):
         self.serve()
         self.assertEqual((200, "healthy\n"), self.get("/-/healthy")[:2])
