@@ -13,7 +13,7 @@
 #include "coord/image_options.hpp"
 #include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
-#include "metrics/commands.hpp"
+#include "count.hpp"
 #include "sets.hpp"
 
 #include <algorithm>
@@ -349,19 +349,6 @@ Result<void> until_far_enough(const Options &options, Client &job, Progress &pro
     }
 }
 
-// For Prometheus. What cannot be counted is said, and stops no checkpoint.
-void count(const Result<json> &end)
-{
-    const auto counter = cryo::metrics::CommandCount::from_environment("ompi-checkpoint");
-    cryo::metrics::Done what = {.good = false};
-    if (end)
-        what = {.stopped_s = static_cast<double>(end->value("longest_stop_ns", uint64_t(0))) / 1e9,
-                .bytes = end->value("bytes", uint64_t(0))};
-    const Result<void> counted = counter ? counter->add(what) : counter.error();
-    if (!counted)
-        cryo::cli::say(command, counted.error().text());
-}
-
 int run(Options &options)
 {
     if (options.list)
@@ -404,7 +391,7 @@ int run(Options &options)
     }
     const Result<json> end = converse(*job, *progress);
     progress.reset();
-    count(end);
+    count(command, end);
     if (!end)
         return cryo::cli::fail(command, end.error());
     print_end(options, *end);
