@@ -118,6 +118,8 @@ void add_options(CLI::App &app, Options &options)
     app.add_option("--heartbeat", options.heartbeat)->group("");   // used by cr_checkpoint
     app.add_option("--supervisor", options.supervisor)->group(""); // used by cr_run --recover
     app.add_option("--owner-teller", options.teller)->group("");   // likewise
+    app.add_flag("--bound-to-parent", options.request.options.bound_to_parent)
+        ->group(""); // used by opal-restart
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_option(
            "--backend", options.backend,

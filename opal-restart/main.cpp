@@ -150,7 +150,7 @@ static int run(int argc, char **argv)
     // The old ids may be in use on this node.
     std::vector<const char *> arguments = {restart.c_str(), "--no-restore-pid",
                                            "--no-restore-sid", // the launcher ends its group
-                                           verbose > 0 ? "-v" : "-q"};
+                                           "--bound-to-parent", verbose > 0 ? "-v" : "-q"};
     for (const std::string &owner : owners)
         arguments.insert(arguments.end(), {"--owner", owner.c_str()});
     arguments.insert(arguments.end(), {image->path.c_str(), nullptr});

@@ -18,6 +18,7 @@ void forget_parent()
     state.active.store(0);
     state.deaf.store(0);
     state.knocking.store(0);
+    state.resume.given_death_signal = 0; // the kernel has given the child none
 }
 
 } // namespace cryo::agent

@@ -286,6 +286,17 @@ bool has_own_keys()
     return false;
 }
 
+// A restart may have given the main thread another (ResumeInfo), which no image must have.
+int own_death_signal(int tid)
+{
+    int now = 0;
+    sys::call(SYS_prctl, PR_GET_PDEATHSIG, &now, 0, 0, 0);
+    const ResumeInfo &info = state.resume;
+    const bool given = info.given_death_signal != 0 && now == info.given_death_signal &&
+                       tid == sys::call(SYS_getpid);
+    return given ? info.own_death_signal : now;
+}
+
 } // namespace
 
 void fill_facts(ThreadFacts &facts, int tid, void *frame)
@@ -296,7 +307,7 @@ void fill_facts(ThreadFacts &facts, int tid, void *frame)
     sys::call(SYS_arch_prctl, ARCH_GET_GS, &facts.gs_base);
     sys::call(SYS_prctl, PR_GET_TID_ADDRESS, &facts.clear_child_tid, 0, 0, 0);
     sys::call(SYS_get_robust_list, 0, &facts.robust_head, &facts.robust_size);
-    sys::call(SYS_prctl, PR_GET_PDEATHSIG, &facts.pdeathsig, 0, 0, 0);
+    facts.pdeathsig = own_death_signal(tid);
     facts.timer_slack = static_cast<uint64_t>(sys::call(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0));
     look_at_rseq(facts);
     facts.registered_ring = has_registered_ring() ? 1 : 0;

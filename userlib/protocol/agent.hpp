@@ -38,7 +38,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 20;
+constexpr uint16_t protocol_version = 21;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -312,6 +312,10 @@ struct ResumeInfo {
     char source[4096];        // of protocol 2: path of the image
     // Of protocol 3: 1 + a descriptor with the restarting process's environment; 0: there is none.
     int64_t environment;
+    // Of protocol 21: the parent-death signal that the restart has given to the main thread in
+    // place of the program's own, which is saved instead; 0: it has its own.
+    int32_t given_death_signal;
+    int32_t own_death_signal;
 };
 
 // The reports of the agent to cr_restart through status_fd, one word each; the numbers between are

@@ -6,6 +6,7 @@
 #include <asm/prctl.h>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
 #include <linux/prctl.h>
@@ -56,6 +57,36 @@ bool is_others_too(const Planning &p, uint64_t address)
     });
 }
 
+// A cr_restart that is killed before the signal is set cannot cause it: the parent is looked at.
+void bind_to_parent(Program &program)
+{
+    program.call("binding it to cr_restart", SYS_prctl, {value(PR_SET_PDEATHSIG), value(SIGKILL)});
+    program.call_exact("staying with cr_restart, which has been killed", SYS_getppid,
+                       static_cast<uint64_t>(getpid()), {});
+}
+
+// Comes after changes of credentials, by which the kernel may clear it. The signal follows the
+// thread that makes the process (nursery.cpp), not its process: cr_restart's first, which stays to
+// the end.
+void plan_parent_death(Planning &p, const image::Thread &thread, const std::string &who)
+{
+    const bool is_main = thread.tid == p.saved.process.pid;
+    constexpr uint32_t first_with_given_signal = 21; // an older agent would save it as its own
+    const bool agent_knows = p.saved.agent.protocol >= first_with_given_signal;
+    const bool bound = p.options.bound_to_parent && !p.options.for_requester && agent_knows &&
+                       p.saved.is_first && is_main;
+    if (is_main && agent_knows && !p.options.rehearse)
+        p.plan.program.add(
+            Do::store, "telling the program its parent death signal",
+            {value(p.saved.agent.resume_info + offsetof(agent::ResumeInfo, given_death_signal)),
+             value((bound ? uint64_t(SIGKILL) : 0) | uint64_t(thread.parent_death_signal) << 32)});
+    if (bound)
+        bind_to_parent(p.plan.program);
+    else if (thread.parent_death_signal != 0)
+        p.plan.program.call(who + "setting its parent death signal", SYS_prctl,
+                            {value(PR_SET_PDEATHSIG), value(thread.parent_death_signal)});
+}
+
 // State that a thread sets for itself; the program's TLS is not needed for it.
 void plan_thread_state(Planning &p, const image::Thread &thread)
 {
@@ -75,9 +106,6 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
                  {value(PR_SET_NAME), program.text(thread.name)});
     program.call(who + "setting its timer slack", SYS_prctl,
                  {value(PR_SET_TIMERSLACK), value(thread.timer_slack)});
-    if (thread.parent_death_signal != 0)
-        program.call(who + "setting its parent death signal", SYS_prctl,
-                     {value(PR_SET_PDEATHSIG), value(thread.parent_death_signal)});
     plan_io_priority(p, thread, who);
     plan_thread_policy(p, thread);
     plan_scheduling(p, thread, who);
@@ -86,6 +114,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
                      {value(0), value(thread.affinity.size()),
                       program.data(thread.affinity.data(), thread.affinity.size())});
     plan_capabilities(p, thread, who);
+    plan_parent_death(p, thread, who);
     plan_thread_signals(p, thread);
 }
 

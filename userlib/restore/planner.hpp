@@ -36,6 +36,9 @@ struct RestartOptions {
     bool restore_sid = false;
     // Nevertheless, a root that led a session without a terminal, as daemons do, leads one again.
     bool daemons_apart = true;
+    // The root is killed when cr_restart is: an MPI launcher that finds its child killed waits
+    // until the rank, too, has closed its pipes.
+    bool bound_to_parent = false;
     int then_signal = 0; // sent to all before they resume
     bool lazy = false;   // memory is mapped from the image where that can be done
     // The processes are only restored to be compared (compare.hpp), beside a program that may

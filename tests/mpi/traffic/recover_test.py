@@ -47,9 +47,9 @@ class Supervised(job_test.Jobs):
         return self.text().count(" is back from ")
 
     def victims(self):
-        """The launcher, its helpers and the ranks: nothing of Cryo's, and no copy of a rank from which
-        an image is written."""
-        helpers = ("cr_run", "keeper", "mpi-daemon", "ompi-checkpoint", "cr_restart")
+        """The launcher, its helpers, the ranks, and what has brought a rank back: nothing else of
+        Cryo's, and no copy of a rank from which an image is written."""
+        helpers = ("cr_run", "keeper", "mpi-daemon", "ompi-checkpoint")
         found = []
         for pid in run_mpi.descendants(self.job.pid)[1:]:
             try:
