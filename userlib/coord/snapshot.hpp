@@ -165,6 +165,7 @@ class SnapshotWriter
   private:
     static Result<Directory> open_own(const std::string &path);
     static Result<Directory> open_default(const std::string &base, int launcher);
+    static Result<SnapshotWriter> locked(Result<Directory> directory);
     explicit SnapshotWriter(SnapshotStore store) : store_(std::move(store)) {}
     Result<void> complete(const SnapshotImage &image) const;
 

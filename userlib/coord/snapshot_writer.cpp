@@ -138,11 +138,8 @@ Result<Directory> SnapshotWriter::open_default(const std::string &base, int laun
     return first;
 }
 
-Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std::string &reference,
-                                             Snapshot about)
+Result<SnapshotWriter> SnapshotWriter::locked(Result<Directory> directory)
 {
-    Result<Directory> directory =
-        reference.empty() ? open_default(base, about.launcher) : open_own(base + "/" + reference);
     if (!directory)
         return directory.error();
     Result<Fd> lock = lock_directory(*directory);
@@ -150,7 +147,17 @@ Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std:
         return lock.error();
     SnapshotWriter writer{SnapshotStore(std::move(*directory))};
     writer.lock_ = std::move(*lock);
-    SnapshotStore &store = writer.store_;
+    return writer;
+}
+
+Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std::string &reference,
+                                             Snapshot about)
+{
+    Result<SnapshotWriter> writer = locked(reference.empty() ? open_default(base, about.launcher)
+                                                             : open_own(base + "/" + reference));
+    if (!writer)
+        return writer;
+    SnapshotStore &store = writer->store_;
     Result<void> known = store.load();
     if (!known && known.error().code() == ENOENT)
         known = check_new(store.directory_);
@@ -175,13 +182,13 @@ Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std:
     store.snapshots_[about.seq] = about;
     if (Result<void> saved = store.save(); !saved)
         return saved.error();
-    writer.about_ = std::move(about);
-    Result<Directory> fresh = make_marked(store.directory_, writer.seq(), writer.about_.mark);
+    writer->about_ = std::move(about);
+    Result<Directory> fresh = make_marked(store.directory_, writer->seq(), writer->about_.mark);
     if (!fresh) {
-        static_cast<void>(remove_marked(store.directory_, writer.seq(), writer.about_.mark));
+        static_cast<void>(remove_marked(store.directory_, writer->seq(), writer->about_.mark));
         return fresh.error();
     }
-    writer.fresh_.emplace(std::move(*fresh));
+    writer->fresh_.emplace(std::move(*fresh));
     return writer;
 }
 
@@ -292,19 +299,14 @@ Result<void> SnapshotWriter::add_sets(const std::string &redundancy, std::vector
 Result<SnapshotWriter> SnapshotWriter::open(const std::string &path)
 {
     // Nothing is made of what is not there.
-    Result<Directory> directory = Directory::open(path);
-    if (!directory)
-        return directory.error();
-    directory = open_own(path);
-    if (!directory)
-        return directory.error();
-    Result<Fd> lock = lock_directory(*directory);
-    if (!lock)
-        return lock.error().code() == EWOULDBLOCK ? Error(EBUSY, lock.error().text())
-                                                  : lock.error();
-    SnapshotWriter writer{SnapshotStore(std::move(*directory))};
-    writer.lock_ = std::move(*lock);
-    if (Result<void> loaded = writer.store_.load(); !loaded)
+    const Result<Directory> there = Directory::open(path);
+    if (!there)
+        return there.error();
+    Result<SnapshotWriter> writer = locked(open_own(path));
+    if (!writer)
+        return writer.error().code() == EWOULDBLOCK ? Error(EBUSY, writer.error().text())
+                                                    : writer.error();
+    if (Result<void> loaded = writer->store_.load(); !loaded)
         return loaded.error();
     return writer;
 }
