@@ -99,6 +99,35 @@ class Requests(unittest.TestCase):
         self.assertEqual(self.lab.log()[3:], ["leaves 0", "asked 0", f"reaped {CR_ERESTARTED}", "done 0"])
         self.assertEqual(self.lab.end(again), 9)
 
+    def back_from(self, program, image, last):
+        """The program, killed and brought back from that image: its last lines, and its end."""
+        self.lab.kill(program)
+        self.lab.image = image
+        again = self.lab.restart("-q")
+        self.addCleanup(again.stderr.close)
+        self.lab.await_line(f"polled {CR_ERESTARTED}", again)
+        self.lab.await_line("done 0", again)
+        self.assertEqual(self.lab.log(), [*last, f"polled {CR_ERESTARTED}", "done 0"])
+        self.assertEqual(self.lab.end(again), 9)
+
+    def test_self_whose_callback_waits_for_the_caller(self):
+        """The checkpoint begins before the call returns, which waits for no callback."""
+        program = self.lab.start(self.lab.image, "begun", client="asks")
+        self.lab.await_line("done", program)
+        before = ["pending 0", "asked 0", "callback 0"]
+        self.assertEqual(self.lab.log(), [*before, "polled 0", "done 0"])
+        self.back_from(program, self.lab.image, before)
+
+    def test_self_while_another_checkpoint_waits_for_the_caller(self):
+        own = f"{self.lab.image}.own"
+        program = self.lab.start(own, "under_way", client="asks")
+        done = self.lab.checkpoint(program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.lab.await_line("done", program)
+        before = ["asked 0", "callback 0"]
+        self.assertEqual(self.lab.log(), [*before, "callback 0", "polled 0", "done 0"])
+        self.back_from(program, self.lab.image, before)
+
     def test_self_without_init(self):
         program = self.ask("self", "noinit")
         self.lab.await_line("done", program)

@@ -82,6 +82,8 @@ void open_gate();
 bool may_go_on();
 int enter_cs(int id, bool only_if_at_once);
 int leave_cs(int id);
+int enter_request(int id); // interface.hpp
+int leave_request(int id);
 // Guards changes to the callbacks: a critical section of the calling thread; refused in callbacks.
 int enter_change(Client **client);
 void leave_change(Client &client);

@@ -34,8 +34,9 @@ inline int32_t add_depth(Client &client, int32_t by)
     return before;
 }
 
-// If no thread is left inside, the checkpoint that waits is taken.
-[[gnu::noinline]] void leave_for_checkpoint()
+// If no thread is left inside, the checkpoint that waits is taken: before this returns, unless the
+// caller is not to wait.
+[[gnu::noinline]] void leave_for_checkpoint(bool waits)
 {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!may_go_on())
@@ -45,8 +46,9 @@ inline int32_t add_depth(Client &client, int32_t by)
     // The user's queue of signals may be full for a while.
     while (sys::failed(call_thread(self)) && round.kicked.load() == self)
         wait_while(round.gate, 1, 2'000'000);
-    // The checkpoint is taken before this returns, unless the thread has blocked the signal: then
-    // it has to unblock it first.
+    if (!waits)
+        return;
+    // A thread that has blocked the signal has to unblock it first.
     uint64_t blocked = 0;
     sys::call(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &blocked, 8);
     if ((blocked >> (state.signal - 1) & 1) == 0) {
@@ -55,11 +57,17 @@ inline int32_t add_depth(Client &client, int32_t by)
     }
 }
 
-inline void leave(Client &client)
+inline void leave(Client &client, bool waits = true)
 {
     const int32_t before = add_depth(client, -1);
     if (before == 1 && round.gate.load(std::memory_order_relaxed) != 0)
-        leave_for_checkpoint();
+        leave_for_checkpoint(waits);
+}
+
+// A THREAD-context callback, which runs beside the program, may be waiting for the caller.
+bool may_be_needed()
+{
+    return thread_callbacks().count > 0;
 }
 
 // The thread was called to continue the round but has blocked the signal: if it waited now, or
@@ -93,7 +101,7 @@ int check(const Client *client, int id)
         const uint32_t closed = round.gate.load(std::memory_order_acquire);
         if (closed == 0)
             return 0;
-        leave(client);
+        leave(client, !only_if_at_once);
         if (only_if_at_once)
             return 1;
         obey_blocked_call();
@@ -171,6 +179,20 @@ int leave_cs(int id)
     if (client->depth.load(std::memory_order_relaxed) == 0)
         return -EINVAL;
     leave(*client);
+    return 0;
+}
+
+int enter_request(int id)
+{
+    return enter_cs(id, may_be_needed());
+}
+
+int leave_request(int id)
+{
+    Client *client = self_client();
+    if (!may_be_needed() || !is_usual(client, id))
+        return leave_cs(id);
+    leave(*client, false);
     return 0;
 }
 

@@ -176,6 +176,8 @@ constinit const Interface own_interface = {
     .resume_call = resume_interrupted,
     .rounds = rounds,
     .await_round = await_round,
+    .enter_request = enter_request,
+    .leave_request = leave_request,
 };
 
 } // namespace cryo::agent

@@ -61,6 +61,10 @@ struct Interface {
     // request; in a critical section, only until the request waits for its end. Returns at once if
     // THREAD-context callbacks, which run beside the program, might need the caller.
     void (*await_round)(int handle, uint32_t rounds_before);
+    // As enter_cs and leave_cs, around the start of a request: where THREAD-context callbacks might
+    // need the caller, neither waits.
+    int (*enter_request)(int id); // 1: it would have to wait
+    int (*leave_request)(int id);
 };
 
 // Exported by the preloaded libraries; null if none is loaded.

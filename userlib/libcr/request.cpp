@@ -8,6 +8,7 @@
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
@@ -98,7 +99,14 @@ struct Pipe {
     int read, write;
 };
 
-// Keeps checkpoints out during the scope, if the thread is a client and not in a callback.
+// False if a preloaded agent is of an older release.
+bool agent_knows_requests()
+{
+    return agent().size >= offsetof(agent::Interface, leave_request) + sizeof(void *);
+}
+
+// Keeps checkpoints out during the scope, if the thread is a client and not in a callback; not
+// where it would have to wait for one whose callbacks may need the caller.
 class Undivided
 {
   public:
@@ -106,18 +114,19 @@ class Undivided
     {
         if (agent().may_request() == 0) {
             id_ = agent().init();
-            entered_ = agent().enter_cs(id_, false) == 0;
+            entered_ = (knows_ ? agent().enter_request(id_) : agent().enter_cs(id_, false)) == 0;
         }
     }
     ~Undivided()
     {
         if (entered_)
-            agent().leave_cs(id_);
+            knows_ ? agent().leave_request(id_) : agent().leave_cs(id_);
     }
     Undivided(const Undivided &) = delete;
     Undivided &operator=(const Undivided &) = delete;
 
   private:
+    const bool knows_ = agent_knows_requests();
     int id_ = 0;
     bool entered_ = false;
 };
@@ -218,13 +227,16 @@ int start_request(const Start &start, unsigned long *handle)
         result = agent().own_fd(request->log, agent::OwnFdKind::other);
     if (result == 0 && request->file >= 0)
         result = agent().own_fd(request->file, agent::OwnFdKind::destination);
-    if (result == 0) {
-        *handle = static_cast<unsigned long>(request->handle);
+    *handle = static_cast<unsigned long>(request->handle);
+    // A restored copy of this very moment has nothing to ask for: its handle is ready.
+    if (result == 0 && !is_restored(*request)) {
         agent().own_fd(report.write, agent::OwnFdKind::other);
         result = begin(start, report, *request);
         agent().disown_fd(report.write);
     }
     close(report.write);
+    if (is_restored(*request))
+        return 0;
     if (result < 0)
         close_request(request);
     return result;
