@@ -131,7 +131,6 @@ static void save_now(const char *image)
     CHECK(cr_leave_cs(id) == 0);
     say("idle", cr_status() == CR_STATE_IDLE);
     reap_self(&args, &handle);
-    CHECK(unlink(image) == 0); /* writing to it may be refused */
     ask_for_self(image, &args, &handle);
     say("asked", 0);
     reap_self(&args, &handle);

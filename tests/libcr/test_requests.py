@@ -179,6 +179,37 @@ class Requests(unittest.TestCase):
                 self.lab.await_line("done 0", again)
                 self.assertEqual(self.lab.end(again), 9)
 
+    def test_deprecated_call_replaces_an_image_that_is_read_only(self):
+        self.lab.end(self.ask("self", "file"))
+        os.unlink(f"{self.lab.path}.end")
+        os.chmod(self.lab.image, 0o400) # as cr_checkpoint leaves it
+        with open(self.lab.image, "rb") as earlier: # keeps its inode number from being used again
+            program = self.ask("self", "file")
+            self.lab.await_line("done 0", program, 2)
+            self.assertNotEqual(os.fstat(earlier.fileno()).st_ino, os.stat(self.lab.image).st_ino)
+        self.assertEqual(os.stat(self.lab.image).st_mode & 0o777, 0o400)
+        self.assertEqual(self.lab.end(program), 9)
+
+    def test_deprecated_call_names_what_it_cannot_replace(self):
+        os.mkdir(self.lab.image)
+        program = self.ask("self", "file")
+        self.lab.await_line("done 0", program)
+        self.assertIn(f"cr_request_file: {self.lab.image}: Is a directory", self.lab.output())
+        self.assertEqual(self.lab.end(program), 9)
+        if os.geteuid() == 0:
+            return # to whom everything is writable
+        os.rmdir(self.lab.image)
+        os.unlink(f"{self.lab.path}.end")
+        with open(self.lab.image, "w", encoding="utf-8") as mine:
+            mine.write("no image")
+        os.chmod(self.lab.image, 0o400)
+        program = self.ask("self", "file")
+        self.lab.await_line("done 0", program, 2)
+        self.assertIn(f"cr_request_file: {self.lab.image}: Permission denied", self.lab.output())
+        with open(self.lab.image, encoding="utf-8") as mine:
+            self.assertEqual(mine.read(), "no image")
+        self.assertEqual(self.lab.end(program), 9)
+
     def test_deprecated_call_that_is_refused(self):
         """An earlier image stays, and no file appears that is none."""
         earlier = b"an earlier image"

@@ -121,7 +121,10 @@ class Checkpoint
 // Whatever can fail for reasons outside the program is tried before the program is stopped.
 Result<void> Checkpoint::open_sink()
 {
-    image::FileOptions file = {.existing = options_.existing, .sync = options_.sync};
+    // A program that has opened the file for its request opens it again for the next.
+    image::FileOptions file = {.existing = options_.existing,
+                               .sync = options_.sync,
+                               .keep_write = options_.requester != 0};
     const bool may_wait = options_.then_signal != 0 || options_.callbacks_wait;
     file.publication = may_wait || options_.rehearse ? &publication_ : nullptr;
     cpu_ = present_cpu();

@@ -364,10 +364,20 @@ Result<void> FileSink::publish()
     return {};
 }
 
+mode_t FileSink::final_mode() const
+{
+    struct stat replaced;
+    const bool writable =
+        options_.keep_write &&
+        fstatat(directory_.get(), name_.c_str(), &replaced, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(replaced.st_mode) && (replaced.st_mode & S_IWUSR) != 0;
+    return writable ? options_.mode | S_IWUSR : options_.mode;
+}
+
 Result<void> FileSink::commit()
 {
     give_back_rest();
-    if (fchmod(file_.get(), options_.mode))
+    if (fchmod(file_.get(), final_mode()))
         return failure("setting its mode", errno);
     if (const int err = options_.sync ? sync_file(file_.get()) : 0)
         return failure("fsync", err);

@@ -78,9 +78,10 @@ struct Backup {
 struct FileOptions {
     Existing existing = Existing::refuse;
     Backup backup = {};
-    bool direct = true; // bypass the page cache where the file system allows
-    bool sync = true;   // fsync file and directory (--sync)
-    mode_t mode = 0400; // of the committed file; before, it is 0600
+    bool direct = true;      // bypass the page cache where the file system allows
+    bool sync = true;        // fsync file and directory (--sync)
+    bool keep_write = false; // its owner may also write it, if so with the file that it replaces
+    mode_t mode = 0400;      // of the committed file otherwise; before, it is 0600
     // About how many bytes will be placed in it (PlaceableFile), through the page cache; 0: none.
     // A memory file system reserves them at once, so that they are available when they are
     // needed.
@@ -113,6 +114,7 @@ class FileSink : public Sink, private PlaceableFile
     Result<void> go_to(uint64_t offset) const override;
     uint64_t least_hole() const override;
     Result<void> open_temporary();
+    mode_t final_mode() const;
     void prepare_to_place();
     void give_back_rest() const;
     Result<void> publish();

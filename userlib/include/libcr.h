@@ -452,9 +452,10 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
  * in a callback does not wait for another one that saves the same processes.
  *
  * A regular file in cr_fd is replaced by name when the image is complete; the open file is not
- * written to. In the restored copy the handle exists too, is ready, and is reaped with
- * CR_ERESTARTED. A descriptor in cr_fd leads to /dev/null there, until it is closed: the image is
- * not part of itself.
+ * written to. The image can be opened for writing, and so for the next request, by its owner alone,
+ * if the file that it replaces could. In the restored copy the handle exists too, is ready, and is
+ * reaped with CR_ERESTARTED. A descriptor in cr_fd leads to /dev/null there, until it is closed:
+ * the image is not part of itself.
  *
  * Errors: EINVAL, an argument; EBADF, cr_fd is not open for writing; ESRCH, there is no such
  * process; EPERM, it is another user's; EDEADLK, see above; EBUSY, a callback asks for its own
@@ -609,7 +610,9 @@ int cr_self_point(void);
 
 /*
  * A checkpoint of the calling process, into context.PID, a file or a descriptor. They return when
- * it is done, or has failed, and in the restored copy.
+ * it is done, or has failed, and in the restored copy. An earlier image of that name is replaced,
+ * even if it is read-only; where the file can neither be replaced nor written, standard error
+ * tells.
  */
 void cr_request(void) CRYO_DEPRECATED;
 void cr_request_file(const char *filename) CRYO_DEPRECATED;

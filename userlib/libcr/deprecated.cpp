@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of BLCR's first releases: they checkpoint this process, and wait for the result.
+#include "image/format.hpp"
 #include "libcr/edge.hpp"
 #include "libcr/request.hpp"
 
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 namespace {
 
-// True if there is an image; in the restored copy, too.
-bool save_self(int fd)
+// True if there is an image; in the restored copy, too. `name`: of the file that it replaces, which
+// cannot be opened for writing.
+bool save_self(int fd, const char *name = nullptr)
 {
     if (cr_init() < 0)
         return false;
@@ -19,7 +23,9 @@ bool save_self(int fd)
     cr_checkpoint_handle_t handle = 0;
     cri_init_checkpoint_args_t(CR_CHECKPOINT_ARGS_VERSION, &args);
     args.cr_fd = fd;
-    if (cr_request_checkpoint(&args, &handle) != 0)
+    const bool asked = name != nullptr ? cryo::libcr::request_checkpoint(args, name, &handle) == 0
+                                       : cr_request_checkpoint(&args, &handle) == 0;
+    if (!asked)
         return false;
     int result;
     do {
@@ -35,6 +41,31 @@ bool is_still_empty(int fd, const char *filename)
     struct stat named;
     return fstat(fd, &opened) == 0 && opened.st_size == 0 && lstat(filename, &named) == 0 &&
            named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+}
+
+// Images that cr_checkpoint writes are read-only, and replaced all the same: an earlier one is no
+// reason to refuse the next. Another read-only file is.
+bool name_earlier_image(const char *filename, char (&name)[PATH_MAX])
+{
+    uint8_t magic[sizeof(cryo::image::kHeaderMagic)];
+    const int fd = open(filename, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const bool found = fd >= 0 && cryo::libcr::name_of(fd, name) &&
+                       pread(fd, magic, sizeof(magic), 0) == sizeof(magic) &&
+                       memcmp(magic, cryo::image::kHeaderMagic, sizeof(magic)) == 0;
+    if (fd >= 0)
+        close(fd);
+    return found;
+}
+
+void save_over(const char *filename, int error)
+{
+    char name[PATH_MAX];
+    if (error == EACCES && name_earlier_image(filename, name))
+        save_self(CR_DEST_CWD, name);
+    else // the caller is told nothing
+        dprintf(STDERR_FILENO,
+                "cr_request_file: %s: %s; no checkpoint was taken, give another name\n", filename,
+                strerror(error));
 }
 
 } // namespace
@@ -55,8 +86,10 @@ void cr_request_file(const char *filename)
     const bool is_new = fd >= 0;
     if (!is_new)
         fd = open(filename, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0)
+    if (fd < 0) {
+        save_over(filename, errno);
         return;
+    }
     const bool can_begin =
         cryo::libcr::name_of(fd, name) || ftruncate(fd, 0) == 0 || errno == EINVAL; // a FIFO
     if (can_begin && !save_self(fd) && is_new && is_still_empty(fd, filename))

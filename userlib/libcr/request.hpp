@@ -24,6 +24,9 @@ struct Start {
 bool name_of(int fd, char (&name)[PATH_MAX]);
 
 // All return −errno on failure.
+// As cr_request_checkpoint(); `name`: of the file that the image replaces, in place of args.cr_fd.
+int request_checkpoint(const cr_checkpoint_args_t &args, const char *name,
+                       cr_checkpoint_handle_t *handle);
 int start_request(const Start &start, unsigned long *handle);
 int wait_request(unsigned long handle, timeval *timeout);         // 1 done, 0 not yet
 int log_request(unsigned long handle, unsigned size, char *text); // size of the log

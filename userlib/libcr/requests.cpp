@@ -224,6 +224,34 @@ void add_options(Words &words, const cr_checkpoint_args_t &args)
 
 } // namespace
 
+int cryo::libcr::request_checkpoint(const cr_checkpoint_args_t &args, const char *name,
+                                    cr_checkpoint_handle_t *handle)
+{
+    if (!is_valid(args))
+        return -EINVAL;
+    const pid_t target = args.cr_target != 0 ? args.cr_target : own_id(args.cr_scope);
+    const int error = error_of(args, target);
+    if (error != 0 && (args.cr_flags & CR_CHKPT_ASYNC_ERR) == 0)
+        return -error;
+    Words words;
+    add_options(words, args);
+    if (name != nullptr)
+        words << "-f" << name;
+    else if (args.cr_fd != CR_DEST_CWD && (args.cr_flags & any_delta) != 0)
+        return -EINVAL; // no other images are beside it
+    else if (args.cr_fd != CR_DEST_CWD)
+        words << "--fd" << image_fd;
+    words << target;
+    const int file = args.cr_fd == CR_DEST_CWD ? -1 : args.cr_fd;
+    const bool waits =
+        error == 0 && args.cr_scope == CR_SCOPE_PROC && target == getpid() && agent_can_wait();
+    const uint32_t rounds = waits ? agent().rounds() : 0;
+    const int started = start_request({"cr_checkpoint", words.list(), file, false, error}, handle);
+    if (waits && started == 0)
+        agent().await_round(static_cast<int>(*handle), rounds);
+    return started;
+}
+
 extern "C" {
 
 int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
@@ -239,31 +267,10 @@ int cri_init_checkpoint_args_t(cr_version_t version, cr_checkpoint_args_t *args)
 
 int cr_request_checkpoint(cr_checkpoint_args_t *args, cr_checkpoint_handle_t *handle)
 {
-    if (!is_valid(*args))
-        return edge(-EINVAL);
-    const pid_t target = args->cr_target != 0 ? args->cr_target : own_id(args->cr_scope);
-    const int error = error_of(*args, target);
-    if (error != 0 && (args->cr_flags & CR_CHKPT_ASYNC_ERR) == 0)
-        return edge(-error);
-    // A regular file is replaced by name, when the image is complete; others are written to.
     char name[PATH_MAX];
-    Words words;
-    add_options(words, *args);
-    if (args->cr_fd != CR_DEST_CWD && cryo::libcr::name_of(args->cr_fd, name))
-        words << "-f" << static_cast<const char *>(name);
-    else if (args->cr_fd != CR_DEST_CWD && (args->cr_flags & any_delta) != 0)
-        return edge(-EINVAL); // no other images are beside it
-    else if (args->cr_fd != CR_DEST_CWD)
-        words << "--fd" << cryo::libcr::image_fd;
-    words << target;
-    const int file = args->cr_fd == CR_DEST_CWD ? -1 : args->cr_fd;
-    const bool waits =
-        error == 0 && args->cr_scope == CR_SCOPE_PROC && target == getpid() && agent_can_wait();
-    const uint32_t rounds = waits ? agent().rounds() : 0;
-    const int started = start_request({"cr_checkpoint", words.list(), file, false, error}, handle);
-    if (waits && started == 0)
-        agent().await_round(static_cast<int>(*handle), rounds);
-    return edge(started);
+    // A regular file is replaced by name, when the image is complete; others are written to.
+    const bool named = args->cr_fd != CR_DEST_CWD && cryo::libcr::name_of(args->cr_fd, name);
+    return edge(cryo::libcr::request_checkpoint(*args, named ? name : nullptr, handle));
 }
 
 int cr_wait_checkpoint(cr_checkpoint_handle_t *handle, struct timeval *timeout)

@@ -65,6 +65,24 @@ TEST(FileSink, CommittedFileIsReadOnlyForItsOwner)
     EXPECT_EQ(st.st_mode & 07777, 0400u);
 }
 
+TEST(FileSink, OwnersWritePermissionIsKeptIfAsked)
+{
+    const Scratch dir;
+    const std::string path = dir / "image";
+    const auto mode_after = [&](mode_t before, const FileOptions &options) {
+        EXPECT_EQ(chmod(path.c_str(), before), 0);
+        auto sink = FileSink::create(path, options);
+        EXPECT_TRUE(sink && (*sink)->commit());
+        struct stat st = {};
+        EXPECT_EQ(stat(path.c_str(), &st), 0);
+        return st.st_mode & 07777U;
+    };
+    spew(path, as_bytes("mine"));
+    EXPECT_EQ(mode_after(0666, {.existing = Existing::replace, .keep_write = true}), 0600U);
+    EXPECT_EQ(mode_after(0466, {.existing = Existing::replace, .keep_write = true}), 0400U);
+    EXPECT_EQ(mode_after(0600, {.existing = Existing::replace}), 0400U);
+}
+
 TEST(FileSink, ExistingFileIsRefusedOrReplaced)
 {
     Scratch dir;
