@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "coord/launch.hpp"
 #include "coord/launcher_options.hpp"
+#include "coord/launcher_words.hpp"
 #include "sys/own_variable.hpp"
 
 #include <filesystem>

@@ -6,8 +6,10 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <sys/stat.h>
 
+#include "coord/launcher_words.hpp"
 #include "coord/snapshot_text.hpp"
 #include "html/time_line.hpp"
 #include "views.hpp"
@@ -80,6 +82,24 @@ std::string redundancy_text(const Snapshot &snapshot)
                        amount_text(snapshot.sets.size(), "set", "sets"));
 }
 
+// Numbers of those that were removed are not used again, so that they tell no count.
+std::string place_text(const std::map<int, Snapshot> &all, int seq)
+{
+    size_t finished = 0;
+    int newest = seq;
+    for (const auto &[number, s] : all) {
+        finished += s.finished ? 1 : 0;
+        newest = s.finished ? number : newest;
+    }
+    std::string text = finished == 1 ? "the only one here"
+                                     : fmt::format("{} of {} here",
+                                                   seq == newest ? "the newest" : "an earlier one",
+                                                   number_text(finished));
+    if (finished < all.size())
+        text += fmt::format("; {} more not finished", number_text(all.size() - finished));
+    return text;
+}
+
 // The first process of a rank's image, which is the rank.
 const Description *first_of(const Source &source)
 {
@@ -124,11 +144,19 @@ Result<std::optional<JobSource>> JobSource::find(const std::string &path)
     return std::optional(JobSource(std::move(*store), seq));
 }
 
-std::string JobSource::title() const
+std::string JobSource::title(const Input &input) const
 {
     const Snapshot &s = shown();
-    return s.command.empty() ? fmt::format("launcher {}", s.launcher)
-                             : fmt::format("{}", fmt::join(s.command, " "));
+    if (s.command.empty())
+        return fmt::format("launcher {}", s.launcher);
+    std::vector<std::string> words = coord::without_exports(s.command);
+    if (std::optional<std::vector<std::string>> options = coord::before_restart(words)) {
+        words = std::move(*options);
+        const Source first = s.images.empty() ? Source{} : load(s.images.front(), input);
+        if (const Description *rank = first_of(first))
+            std::ranges::copy(rank->arguments(), std::back_inserter(words));
+    }
+    return fmt::format("{}", fmt::join(words, " "));
 }
 
 // The directory may be another user's: no link is followed, and nothing but a file is read.
@@ -181,8 +209,7 @@ void JobSection::facts()
     const Snapshot &s = job_.shown();
     auto list = page_.in("dl", {{"class", "facts"}});
     add_definition(page_, "snapshot",
-                   fmt::format("{}, of {} here", s.seq,
-                               amount_text(job_.snapshots().size(), "snapshot", "snapshots")));
+                   fmt::format("{}, {}", s.seq, place_text(job_.snapshots(), s.seq)));
     add_definition(page_, "begun", s.started);
     add_definition(page_, "complete", s.completed);
     add_definition(page_, "ranks", number_text(s.images.size()));

@@ -23,7 +23,8 @@ class JobSource
     std::string path() const { return store_.path(); }
     const std::map<int, coord::Snapshot> &snapshots() const { return store_.snapshots(); }
     const coord::Snapshot &shown() const { return store_.snapshots().at(seq_); }
-    std::string title() const; // "mpirun -n 4 ./ring"
+    // "mpirun -n 4 ./ring", as the user has written it, or the same of a job that was brought back.
+    std::string title(const Input &input) const;
 
     Source load(const coord::SnapshotImage &image, const Input &input) const;
 

@@ -79,7 +79,7 @@ class Page
             return fmt::format("{} checkpoints", subjects_.size());
         const Subject &only = subjects_.front();
         if (only.job)
-            return "MPI job " + only.job->title();
+            return "MPI job " + only.job->title(input_);
         if (only.source.entries.size() != 1 || only.source.entries.front().error)
             return only.source.name;
         return title_of(only.source.entries.front().about);

@@ -2,6 +2,7 @@
 #include "coord/launch.hpp"
 
 #include "coord/job.hpp"
+#include "coord/launcher_words.hpp"
 #include "coord/place.hpp"
 #include "coord/placement.hpp"
 #include "sys/own_variable.hpp"
@@ -36,18 +37,6 @@ bool is_open_mpi(const std::string &launcher)
     // script.
     return (name == "mpirun" && is_elf(path)) || name == "orterun" || name == "prte" ||
            name == "prterun" || name.ends_with(".openmpi");
-}
-
-// What ranks must know, and where code for any CPU is chosen, what cr_run has set for that.
-constexpr const char *exported[] = {job_variable,    "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
-                                    "LD_PRELOAD",    "CRYO_DEADLINE", "CRYO_SIGNAL",
-                                    weights_variable};
-constexpr const char *exported_for_any_cpu[] = {"CRYO_CPU", "GLIBC_TUNABLES"};
-
-bool is_exported(const std::string &name)
-{
-    return std::ranges::find(exported, name) != std::end(exported) ||
-           std::ranges::find(exported_for_any_cpu, name) != std::end(exported_for_any_cpu);
 }
 
 // Commands that execute their last words unchanged, the launcher among them. A script's words are
@@ -122,19 +111,6 @@ std::vector<std::string> export_options(const std::string &launcher)
             options.insert(options.end(), {"-x", name});
     }
     return options;
-}
-
-std::vector<std::string> without_exports(std::vector<std::string> words)
-{
-    const std::string first[] = {"-x", job_variable};
-    const auto begin = std::search(words.begin(), words.end(), std::begin(first), std::end(first));
-    auto end = begin;
-    // Cryo adds each name once: what comes again is the user's.
-    while (words.end() - end >= 2 && *end == "-x" && is_exported(*(end + 1)) &&
-           std::find(begin, end, *(end + 1)) == end)
-        end += 2;
-    words.erase(begin, end);
-    return words;
 }
 
 void set_variables(const Variables &variables, const std::string &launcher)

@@ -41,7 +41,5 @@ void set_variables(const Variables &variables, const std::string &launcher);
 // The names of those variables, and of cr_run's settings for ranks, as options. MPICH's and Slurm's
 // launchers take their whole environment along.
 std::vector<std::string> export_options(const std::string &launcher);
-// A launcher's command line as the user has written it: without export_options().
-std::vector<std::string> without_exports(std::vector<std::string> words);
 
 } // namespace cryo::coord

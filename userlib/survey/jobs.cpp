@@ -2,6 +2,7 @@
 #include "cli/text.hpp"
 #include "coord/client.hpp"
 #include "coord/launch.hpp"
+#include "coord/launcher_words.hpp"
 #include "coord/parameters.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"

@@ -6,6 +6,7 @@
 //   crowd       60,000 mappings, 10,000 descriptors, 3,000 threads
 //   many        an archive of 30 processes
 //   chain/      an image, and three deltas, each of the one before
+//   back/       snapshots 2 to 5 of a job that was brought back, the earlier ones removed
 //   job/        snapshots of an MPI job of 3 ranks on 2 nodes, one of whose images is missing
 #include <fcntl.h>
 #include <filesystem>
@@ -256,6 +257,24 @@ void job(const std::string &top)
     std::ofstream(top + "/global_snapshot_meta.data") << coord::metadata_text(all);
 }
 
+void brought_back(const std::string &top)
+{
+    std::filesystem::create_directory(top);
+    std::map<int, coord::Snapshot> all;
+    for (int seq = 2; seq < 6; seq++) {
+        all[seq] = {.seq = seq,
+                    .finished = true,
+                    .started = "Sat Nov 28 12:00:01 2026",
+                    .completed = "Sat Nov 28 12:00:04 2026",
+                    .job = "777-0",
+                    .launcher = 777,
+                    .command = {"mpirun", "--oversubscribe", "-x", "CRYO_JOB", "-x", "LD_PRELOAD",
+                                "-n", "1", "/usr/bin/opal-restart", "-l", "/home/user/ckpt/1"}};
+        all[seq].images.push_back(rank(top, seq, 1));
+    }
+    std::ofstream(top + "/global_snapshot_meta.data") << coord::metadata_text(all);
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -270,4 +289,5 @@ int main(int argc, char **argv)
     many(to + "many");
     chain(to + "chain");
     job(to + "job");
+    brought_back(to + "back");
 }

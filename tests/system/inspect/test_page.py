@@ -140,6 +140,15 @@ class Pages(unittest.TestCase):
         self.assertEqual(page.count("section", class_="process"), 3)
         self.assertIn("Rank 1: ring, pid 501", page.text)
 
+    def test_job_that_was_brought_back(self):
+        """What the user has written, with none of Cryo's words; its numbers are no count."""
+        page = self.page("back")
+        self.assertEqual(page.title, "MPI job mpirun --oversubscribe -n 1 melt -in melt.in")
+        self.assertIn("5, the newest of 4 here", page.text)
+        self.assertIn("3, an earlier one of 4 here", self.page("back/3").text)
+        self.assertIn("5, the newest of 6 here; 1 more not finished",
+                      self.run_it("--html", "job", status=1).stdout.decode())
+
     def test_job_of_one_number(self):
         """An earlier snapshot, however its directory is named."""
         os.symlink("job", self.path("link"))
