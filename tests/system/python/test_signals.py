@@ -6,32 +6,49 @@
 """
 import os
 import signal
+import textwrap
 
 import case
 
 
+# A checkpoint that waits for another thread's section, until the test interrupts it: what comes of the
+# request is known when the section has been left.
+BROKEN_OFF = """
+def break_off(image):
+    other = enter_elsewhere()
+    try:
+        cryo.checkpoint(image)
+    except KeyboardInterrupt:
+        say("interrupted")
+    await_file("leave")
+    other.join()
+
+"""
+
+
 class Signals(case.Case):
+    def start(self, code, **how):
+        super().start(BROKEN_OFF + textwrap.dedent(code), **how)
+
     def interrupt(self):
         self.program.send_signal(signal.SIGINT)
 
+    def break_off(self):
+        """What the program waits for in its break_off()."""
+        self.await_line("asked")
+        self.interrupt()
+        self.await_line("interrupted")
+        self.touch("leave")
+
     def test_while_a_checkpoint_waits_for_a_section(self):
         self.start("""
-            other = enter_elsewhere()
-            try:
-                cryo.checkpoint("first")
-            except KeyboardInterrupt:
-                say("interrupted")
-            await_file("leave")
-            other.join()
+            break_off("first")
             file = open("kept", "w") # gets no descriptor that means an image
             say("saved", cryo.checkpoint("second"))
             file.write("kept")
             file.close()
         """)
-        self.await_line("asked")
-        self.interrupt()
-        self.await_line("interrupted")
-        self.touch("leave")
+        self.break_off()
         self.end()
         os.unlink(self.path("kept"))
         self.touch("kept")
@@ -134,62 +151,60 @@ class Signals(case.Case):
                 called.set()
                 if wanted:
                     raise RuntimeError("later")
-            other = enter_elsewhere()
-            try:
-                cryo.checkpoint("first")
-            except KeyboardInterrupt:
-                say("interrupted")
-            await_file("leave")
-            other.join()
+            break_off("first")
             called.wait()
             busy = False
             while os.path.exists("first"):
                 cryo.checkpoint("second")
             say("gone")
         """)
-        self.await_line("asked")
-        self.interrupt()
-        self.await_line("interrupted")
-        self.touch("leave")
+        self.break_off()
         self.await_line("gone")
         self.end()
 
     def test_two_threads_after_an_interruption(self):
-        """One of them ends the request that was left."""
+        """One of them ends the request that was left: both find it, and the other one goes on."""
         self.start("""
             import select
-            other = enter_elsewhere()
-            try:
-                cryo.checkpoint("first")
-            except KeyboardInterrupt:
-                say("interrupted")
-            await_file("leave")
-            other.join()
-            reap, left = cryo._cryo.reap, list(cryo._unfinished)
+            break_off("first")
+            reap, request = cryo._cryo.reap, cryo._cryo.request
+            left, past, both = set(cryo._unfinished), threading.Event(), threading.Barrier(2)
             select.select(left, [], []) # a handle is readable when the request is complete
-            def slowly(handle):
+            say("left", len(left))
+            class Found(dict):
+                def pop(self, *words):
+                    both.wait()
+                    return super().pop(*words)
+            def reap_late(handle):
                 if handle in left:
-                    time.sleep(0.1) # in which the other thread comes as far
+                    say("reaps")
+                    if reaping: # the other one, too
+                        past.set()
+                    reaping.append(handle)
+                    past.wait()
+                    left.discard(handle) # whose number a later one may have
                 return reap(handle)
-            cryo._cryo.reap = slowly
-            together = threading.Barrier(2)
+            def ask(*words):
+                past.set() # no thread asks before it has looked for what was left
+                request(*words)
+            reaping = []
+            cryo._unfinished = Found(cryo._unfinished)
+            cryo._cryo.reap, cryo._cryo.request = reap_late, ask
             def save(image):
-                together.wait()
                 say("saved", cryo.checkpoint(image))
             savers = [threading.Thread(target=save, args=[image]) for image in ("second", "third")]
             for one in savers:
                 one.start()
             for one in savers:
                 one.join()
-            say("left", len(left), len(cryo._unfinished))
+            say("unfinished", len(cryo._unfinished))
         """)
-        self.await_line("asked")
-        self.interrupt()
-        self.await_line("interrupted")
-        self.touch("leave")
+        self.break_off()
         self.end()
+        self.assertIn("left 1\n", self.output())
+        self.assertEqual(1, self.output().count("reaps"), self.output())
         self.assertEqual(2, self.output().count("saved False"), self.output())
-        self.assertIn("left 1 0\n", self.output())
+        self.assertIn("unfinished 0\n", self.output())
 
 
 if __name__ == "__main__":
