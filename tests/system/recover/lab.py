@@ -230,6 +230,19 @@ class Case(unittest.TestCase):
             return self.status(supervisor).get("pid")
         return wait_until("the program's process", pid)
 
+    @staticmethod
+    def pythons(supervisor):
+        return [pid for pid in processes.family(supervisor.pid)
+                if executable_of(pid).startswith("python") and name_of(pid) != "cryo copy"]
+
+    def started(self, supervisor):
+        """Each process of the program, and when it has begun."""
+        found = set()
+        for pid in self.pythons(supervisor):
+            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+                found.add((pid, file.read().rsplit(")", 1)[1].split()[19]))
+        return found
+
     def await_recovery(self, supervisor, count):
         def is_back():
             self.assertIsNone(supervisor.poll(), self.errors())
