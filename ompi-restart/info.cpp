@@ -4,6 +4,7 @@
 #include "base/print.hpp"
 #include "cli/text.hpp"
 #include "coord/launch.hpp"
+#include "coord/launcher_words.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -17,7 +17,7 @@ std::string end_text(int wait_status)
 
 bool may_pass(int wait_status)
 {
-    constexpr int passing[] = {EAGAIN, EBUSY, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC};
+    constexpr int passing[] = {EAGAIN, EBUSY, EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC, EPERM};
     return WIFEXITED(wait_status) &&
            std::ranges::find(passing, WEXITSTATUS(wait_status)) != std::end(passing);
 }
