@@ -57,11 +57,16 @@ Result<Fd> make_memory_file(const image::File &file)
     return made;
 }
 
-Result<void> seal_memory_file(int fd, const image::File &file)
+Result<void> seal_memory_file(int fd, uint32_t seals, std::string_view link)
 {
-    if (file.seals != 0 && file.seals != F_SEAL_SEAL && fcntl(fd, F_ADD_SEALS, file.seals) != 0)
-        return Error::from_errno(fmt::format("sealing memory file {}", file.link), errno);
+    if (seals != 0 && seals != F_SEAL_SEAL && fcntl(fd, F_ADD_SEALS, seals) != 0)
+        return Error::from_errno(fmt::format("sealing memory file {}", link), errno);
     return {};
+}
+
+bool is_sealed_late(const image::File &file)
+{
+    return (file.seals & F_SEAL_FUTURE_WRITE) != 0;
 }
 
 const Kind memfd_kind = {

@@ -125,7 +125,9 @@ Result<void> finish(const image::File &file, int fd)
     constexpr int64_t second = 1'000'000'000;
     const timespec times[2] = {{0, UTIME_OMIT}, {file.modified / second, file.modified % second}};
     futimens(fd, times); // fails for others' files, which are left as they are
-    return file.kind == FileKind::memfd ? resources::seal_memory_file(fd, file) : Result<void>();
+    if (file.kind != FileKind::memfd || resources::is_sealed_late(file))
+        return {};
+    return resources::seal_memory_file(fd, file.seals, file.link);
 }
 
 Result<void> open_all(Planning &p, const image::File &file, int fd)

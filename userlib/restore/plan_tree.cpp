@@ -257,6 +257,11 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
     Planning opening{*root.image, common, options_, *root.plan, {}, {}, {}, {}, {}};
     if (Result<void> opened = open_files(opening); !opened)
         return opened.error().within(tree_->name);
+    for (const auto &[id, fd] : opening.file_fds) {
+        if (Result<void> taken = tree_->seals.take(common.files().at(id), fd); !taken)
+            return taken.error().within(tree_->name);
+    }
+    tree_->meets = tree_->meets || !tree_->seals.empty();
     if (!first.of<image::Ipc>().empty()) {
         Result<std::unique_ptr<IpcObjects>> made =
             IpcObjects::make(first.of<image::Ipc>(), *root.image, tree_->notices);

@@ -18,6 +18,7 @@
 #include "resources/socket/kept_connections.hpp"
 #include "restore/file_options.hpp"
 #include "restore/ipc_objects.hpp"
+#include "restore/late_seals.hpp"
 #include "restore/nursery.hpp"
 #include "restore/saved.hpp"
 
@@ -153,6 +154,7 @@ struct TreePlan {
     bool undo = false;  // ... and once more when their semaphore undo values are restored
     pid_t *lost = nullptr;
     std::vector<std::string> notices;
+    LateSeals seals;
 };
 
 // What a process reports on its status descriptor, as it progresses: the restorer's words, and the

@@ -316,6 +316,10 @@ Result<void> Restart::meet(uint32_t word)
         if (Result<void> heard = hear(link, word); !heard)
             return heard;
     }
+    if (word == says_ready) {
+        if (Result<void> sealed = tree_.seals.put(); !sealed)
+            return sealed.error().within(tree_.name);
+    }
     // Processes outside the image may see these contents, too: set as late as possible.
     if (tree_.ipc) {
         Result<void> done = word == says_ready      ? tree_.ipc->fill()

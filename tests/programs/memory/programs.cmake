@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name heap_brk heap_malloc mapping_growth stack_growth stack_large_frame many_mappings
-        shared_anonymous shared_twice private_file private_follows unlinked_mapped_file memfd memfd_executed sparse_terabyte
+        shared_anonymous shared_twice private_file private_follows unlinked_mapped_file memfd memfd_executed sealed_memfd sparse_terabyte
         sparse_shared reordered reservation
         protections locked advice changing_advice growsdown zero_pages vdso read_only_after_relocation)
     cryo_test_program(memory/${name})

@@ -126,7 +126,7 @@ TEST(MemoryFile, HasItsNameAndItsSeals)
         Result<Fd> made = make_memory_file(file);
         ASSERT_TRUE(made);
         EXPECT_EQ(fcntl(made->get(), F_GET_SEALS) & static_cast<int>(seals), 0);
-        ASSERT_TRUE(seal_memory_file(made->get(), file));
+        ASSERT_TRUE(seal_memory_file(made->get(), file.seals, file.link));
         EXPECT_EQ(fcntl(made->get(), F_GET_SEALS), static_cast<int>(file.seals));
         EXPECT_EQ((file.seals & seals) == seals, may_seal);
         EXPECT_EQ(see(std::move(*made)).link, seen.link);
