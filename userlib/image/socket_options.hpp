@@ -127,6 +127,84 @@ inline constexpr SocketOption socket_options[] = {
     {IPPROTO_TCP, TCP_INQ, AF_INET, SOCK_STREAM},
 };
 
+// Options that hardly a program sets: an image holds those that have another value than usually.
+struct RareOption {
+    SocketOption option;
+    uint64_t usual = 0;
+};
+
+// Numbers that libc's headers may lack or have for some architectures only.
+inline constexpr int so_timestamp_new = 63, so_timestampns_new = 64, so_rcvmark = 75,
+                     so_passpidfd = 76, so_rcvpriority = 82, so_passrights = 83;
+inline constexpr int ip_recverr_rfc4884 = 26, ip_local_port_range = 51;
+inline constexpr int ipv6_recverr_rfc4884 = 31, ipv6_flowinfo = 11, ipv6_flowinfo_send = 33;
+inline constexpr int udp_cork = 1, udp_no_check6_tx = 101, udp_no_check6_rx = 102,
+                     udp_segment = 103, udp_gro = 104;
+
+inline constexpr RareOption rare_options[] = {
+    {{SOL_SOCKET, SO_DONTROUTE, 0, 0}},
+    {{SOL_SOCKET, SO_NO_CHECK, 0, 0}},
+    {{SOL_SOCKET, SO_PASSSEC, AF_UNIX, 0}},
+    {{SOL_SOCKET, SO_RXQ_OVFL, 0, 0}},
+    {{SOL_SOCKET, SO_WIFI_STATUS, 0, 0}},
+    {{SOL_SOCKET, SO_NOFCS, 0, 0}},
+    {{SOL_SOCKET, SO_SELECT_ERR_QUEUE, 0, 0}},
+    {{SOL_SOCKET, SO_MAX_PACING_RATE, 0, 0}, 0xffffffff},
+    {{SOL_SOCKET, SO_TIMESTAMPING, 0, SOCK_DGRAM}},
+    {{SOL_SOCKET, so_timestamp_new, 0, 0}},
+    {{SOL_SOCKET, so_timestampns_new, 0, 0}},
+    {{SOL_SOCKET, so_rcvmark, 0, 0}},
+    {{SOL_SOCKET, so_passpidfd, AF_UNIX, 0}},
+    {{SOL_SOCKET, so_rcvpriority, 0, 0}},
+    {{SOL_SOCKET, so_passrights, AF_UNIX, 0}, 1},
+    {{IPPROTO_IP, IP_RECVOPTS, AF_INET, 0}},
+    {{IPPROTO_IP, IP_RETOPTS, AF_INET, 0}},
+    {{IPPROTO_IP, IP_PKTINFO, AF_INET, SOCK_STREAM}},
+    {{IPPROTO_IP, IP_RECVTTL, AF_INET, SOCK_STREAM}},
+    {{IPPROTO_IP, IP_RECVTOS, AF_INET, SOCK_STREAM}},
+    {{IPPROTO_IP, IP_PASSSEC, AF_INET, 0}},
+    {{IPPROTO_IP, IP_TRANSPARENT, AF_INET, 0}},
+    {{IPPROTO_IP, IP_RECVORIGDSTADDR, AF_INET, 0}},
+    {{IPPROTO_IP, IP_MINTTL, AF_INET, 0}},
+    {{IPPROTO_IP, IP_NODEFRAG, AF_INET, SOCK_RAW}},
+    {{IPPROTO_IP, IP_CHECKSUM, AF_INET, 0}},
+    {{IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, AF_INET, 0}},
+    {{IPPROTO_IP, IP_RECVFRAGSIZE, AF_INET, SOCK_DGRAM}},
+    {{IPPROTO_IP, ip_recverr_rfc4884, AF_INET, 0}},
+    {{IPPROTO_IP, ip_local_port_range, AF_INET, 0}},
+    {{IPPROTO_IPV6, IPV6_2292PKTINFO, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_2292HOPOPTS, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_2292DSTOPTS, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_2292RTHDR, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_2292HOPLIMIT, AF_INET6, 0}},
+    {{IPPROTO_IPV6, ipv6_flowinfo, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_MTU_DISCOVER, AF_INET6, 0}, IPV6_PMTUDISC_WANT},
+    {{IPPROTO_IPV6, ipv6_recverr_rfc4884, AF_INET6, 0}},
+    {{IPPROTO_IPV6, ipv6_flowinfo_send, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_RECVPKTINFO, AF_INET6, SOCK_STREAM}},
+    {{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, AF_INET6, SOCK_STREAM}},
+    {{IPPROTO_IPV6, IPV6_RECVTCLASS, AF_INET6, SOCK_STREAM}},
+    {{IPPROTO_IPV6, IPV6_RECVHOPOPTS, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_RECVRTHDR, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_RECVDSTOPTS, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_RECVPATHMTU, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_DONTFRAG, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, AF_INET6, 0}, 1},
+    {{IPPROTO_IPV6, IPV6_MINHOPCOUNT, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_RECVORIGDSTADDR, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_TRANSPARENT, AF_INET6, 0}},
+    {{IPPROTO_IPV6, IPV6_RECVFRAGSIZE, AF_INET6, SOCK_DGRAM}},
+    {{IPPROTO_IPV6, IPV6_FREEBIND, AF_INET6, 0}},
+    {{IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, AF_INET, SOCK_STREAM}},
+    {{IPPROTO_TCP, TCP_FASTOPEN, AF_INET, SOCK_STREAM}}, // 0 but for sockets that may listen
+    {{IPPROTO_TCP, TCP_SAVE_SYN, AF_INET, SOCK_STREAM}},
+    {{IPPROTO_UDP, udp_cork, AF_INET, SOCK_DGRAM}},
+    {{IPPROTO_UDP, udp_no_check6_tx, AF_INET, SOCK_DGRAM}},
+    {{IPPROTO_UDP, udp_no_check6_rx, AF_INET, SOCK_DGRAM}},
+    {{IPPROTO_UDP, udp_segment, AF_INET, SOCK_DGRAM}},
+    {{IPPROTO_UDP, udp_gro, AF_INET, SOCK_DGRAM}},
+};
+
 inline bool is_time(int level, int name)
 {
     return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
@@ -239,21 +317,32 @@ inline int set_socket_option(int fd, int level, int name, uint64_t value)
     return result == 0 ? 0 : errno;
 }
 
+inline bool has_option(const SocketOption &option, int domain, int kind)
+{
+    const bool of_domain = option.domain == 0 || option.domain == domain ||
+                           (option.domain == AF_INET && domain == AF_INET6);
+    return of_domain && (option.kind == 0 || option.kind == kind ||
+                         (option.kind == SOCK_DGRAM && kind == SOCK_RAW));
+}
+
 inline std::vector<uint64_t> read_socket_options(int fd, int domain, int kind)
 {
     std::vector<uint64_t> all;
-    for (const SocketOption &option : socket_options) {
-        uint64_t value = 0;
-        const bool of_domain = option.domain == 0 || option.domain == domain ||
-                               (option.domain == AF_INET && domain == AF_INET6);
-        const bool of_kind = option.kind == 0 || option.kind == kind ||
-                             (option.kind == SOCK_DGRAM && kind == SOCK_RAW);
-        if (!of_domain || !of_kind ||
-            (option.level == SOL_SOCKET && is_chosen_by_kernel(fd, option.name, domain, kind)) ||
-            !read_socket_option(fd, option.level, option.name, value))
-            continue;
+    const auto add = [&](const SocketOption &option, uint64_t value) {
         all.insert(all.end(), {static_cast<uint64_t>(option.level),
                                static_cast<uint64_t>(option.name), value});
+    };
+    uint64_t value = 0;
+    for (const SocketOption &option : socket_options) {
+        if (has_option(option, domain, kind) &&
+            !(option.level == SOL_SOCKET && is_chosen_by_kernel(fd, option.name, domain, kind)) &&
+            read_socket_option(fd, option.level, option.name, value))
+            add(option, value);
+    }
+    for (const auto &[option, usual] : rare_options) {
+        if (has_option(option, domain, kind) &&
+            read_socket_option(fd, option.level, option.name, value) && value != usual)
+            add(option, value);
     }
     return all;
 }

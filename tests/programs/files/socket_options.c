@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of sockets that hardly a program sets: of TCP, also listening, UDP and UNIX sockets.
+#include "probe.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+enum { LISTENS = 1 << 16 };
+
+static const struct option {
+    const char *text;
+    int domain, kind, level, name, value;
+} options[] = {
+    {"SO_DONTROUTE of TCP", AF_INET, SOCK_STREAM, SOL_SOCKET, SO_DONTROUTE, 1},
+    {"SO_MAX_PACING_RATE of TCP", AF_INET, SOCK_STREAM, SOL_SOCKET, SO_MAX_PACING_RATE, 123456},
+    {"IP_MINTTL of TCP", AF_INET, SOCK_STREAM, IPPROTO_IP, IP_MINTTL, 3},
+    {"IP_PKTINFO of TCP", AF_INET, SOCK_STREAM, IPPROTO_IP, IP_PKTINFO, 1},
+    {"IP_BIND_ADDRESS_NO_PORT", AF_INET, SOCK_STREAM, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1},
+    {"TCP_FASTOPEN", AF_INET, SOCK_STREAM | LISTENS, IPPROTO_TCP, TCP_FASTOPEN, 5},
+    {"TCP_SAVE_SYN", AF_INET, SOCK_STREAM | LISTENS, IPPROTO_TCP, TCP_SAVE_SYN, 1},
+    {"IPV6_MTU_DISCOVER", AF_INET6, SOCK_STREAM, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO},
+    {"IPV6_RECVTCLASS of TCP", AF_INET6, SOCK_STREAM, IPPROTO_IPV6, IPV6_RECVTCLASS, 1},
+    {"IPV6_AUTOFLOWLABEL", AF_INET6, SOCK_STREAM, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0},
+    {"SO_NO_CHECK of UDP", AF_INET, SOCK_DGRAM, SOL_SOCKET, SO_NO_CHECK, 1},
+    {"SO_RXQ_OVFL of UDP", AF_INET, SOCK_DGRAM, SOL_SOCKET, SO_RXQ_OVFL, 1},
+    {"SO_SELECT_ERR_QUEUE", AF_INET, SOCK_DGRAM, SOL_SOCKET, SO_SELECT_ERR_QUEUE, 1},
+    {"IP_RECVOPTS of UDP", AF_INET, SOCK_DGRAM, IPPROTO_IP, IP_RECVOPTS, 1},
+    {"IP_RECVORIGDSTADDR of UDP", AF_INET, SOCK_DGRAM, IPPROTO_IP, IP_RECVORIGDSTADDR, 1},
+    {"UDP_CORK", AF_INET, SOCK_DGRAM, IPPROTO_UDP, 1, 1},
+    {"UDP_SEGMENT", AF_INET, SOCK_DGRAM, IPPROTO_UDP, 103, 1000},
+    {"UDP_GRO", AF_INET, SOCK_DGRAM, IPPROTO_UDP, 104, 1},
+    {"IPV6_RECVPATHMTU of UDP", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_RECVPATHMTU, 1},
+    {"IPV6_DONTFRAG of UDP", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_DONTFRAG, 1},
+    {"UDP_NO_CHECK6_TX", AF_INET6, SOCK_DGRAM, IPPROTO_UDP, 101, 1},
+    {"SO_PASSSEC of a UNIX socket", AF_UNIX, SOCK_DGRAM, SOL_SOCKET, SO_PASSSEC, 1},
+    {"SO_DONTROUTE of a UNIX socket", AF_UNIX, SOCK_STREAM, SOL_SOCKET, SO_DONTROUTE, 1},
+};
+enum { COUNT = sizeof(options) / sizeof(*options) };
+
+static int sockets[COUNT];
+
+static int value_of(int i)
+{
+    int value = -1;
+    socklen_t size = sizeof(value);
+    PROBE_TRY(getsockopt(sockets[i], options[i].level, options[i].name, &value, &size));
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    probe_start(argc, argv);
+    for (int i = 0; i < COUNT; i++) {
+        const struct option *one = &options[i];
+        sockets[i] = PROBE_TRY(socket(one->domain, one->kind & ~LISTENS, 0));
+        if (setsockopt(sockets[i], one->level, one->name, &one->value, sizeof(int)) != 0) {
+            close(sockets[i]); // this kernel does not have it
+            sockets[i] = -1;
+        } else if ((one->kind & LISTENS) != 0) {
+            PROBE_TRY(listen(sockets[i], 1));
+        }
+    }
+    do {
+        probe_ready();
+        PROBE_SABOTAGE("IP_MINTTL", setsockopt(sockets[2], IPPROTO_IP, IP_MINTTL, &(int){0}, 4));
+        for (int i = 0; i < COUNT; i++) {
+            if (sockets[i] >= 0) {
+                probe_equal(options[i].text, options[i].value, value_of(i));
+            }
+        }
+    } while (probe_more());
+    return probe_pass();
+}
