@@ -251,7 +251,8 @@ static int run(int argc, char **argv)
     if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
         preload += ":" + std::string(present);
     allow_asan_behind_us(is_job ? words : std::vector<std::string>{words.front()}, preload);
-    setenv("LD_PRELOAD", preload.c_str(), 1);
+    if (!ends_by_preloading(words.front()))
+        setenv("LD_PRELOAD", preload.c_str(), 1);
     unsetenv("CRYO_PLAN_FD"); // only cr_restart may set it
     if (signal != 0)
         setenv("CRYO_SIGNAL", std::to_string(signal).c_str(), 1);

@@ -79,3 +79,9 @@ void tell_obstacles(const std::string &program, const std::string &filter)
                                    "comes back as closed then",
                                    connected));
 }
+
+bool ends_by_preloading(const std::string &program)
+{
+    const std::string file = file_of(program);
+    return !file.empty() && cryo::capture::is_of_musl(file);
+}

@@ -4,7 +4,9 @@
 #include "base/open_found.hpp"
 #include "image/checksum.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
@@ -105,7 +107,15 @@ Result<Identity> identify(const std::string &path)
 
 namespace {
 
-enum class Program { other, of_32_bits, statically_linked, preloadable };
+enum class Program { other, of_32_bits, statically_linked, of_musl, preloadable };
+
+// `interpreter`: the program header of the dynamic linker's name.
+bool is_musl(int fd, const Elf64_Phdr &interpreter)
+{
+    std::string name(std::min<size_t>(interpreter.p_filesz, PATH_MAX), 0);
+    return read_at(fd, interpreter.p_offset, name.data(), name.size()) &&
+           name.find("/ld-musl-") != std::string::npos;
+}
 
 Program kind_of(const std::string &path)
 {
@@ -121,7 +131,7 @@ Program kind_of(const std::string &path)
         Elf64_Phdr program;
         if (read_at(fd->get(), head.e_phoff + i * sizeof(program), &program, sizeof(program)) &&
             program.p_type == PT_INTERP)
-            return Program::preloadable;
+            return is_musl(fd->get(), program) ? Program::of_musl : Program::preloadable;
     }
     return Program::statically_linked;
 }
@@ -135,9 +145,16 @@ std::string why_not_preloadable(const std::string &path)
         return "is a 32-bit program";
     case Program::statically_linked:
         return std::string(statically_linked);
+    case Program::of_musl:
+        return "is linked with musl, another C library than Cryo's";
     default:
         return "";
     }
+}
+
+bool is_of_musl(const std::string &path)
+{
+    return kind_of(path) == Program::of_musl;
 }
 
 bool is_preloadable(const std::string &path)

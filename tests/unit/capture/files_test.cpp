@@ -11,8 +11,11 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <elf.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
@@ -171,6 +174,31 @@ TEST(Files, NothingButARegularFileIsOpenedToBeIdentified)
     EXPECT_EQ(EAGAIN, errno);
     EXPECT_TRUE(identify("/proc/self/exe"));
     EXPECT_TRUE(is_preloadable("/proc/self/exe"));
+}
+
+TEST(Files, NothingIsPreloadedIntoProgramsOfMusl)
+{
+    constexpr char linker[] = "/lib/ld-musl-x86_64.so.1";
+    Elf64_Ehdr head = {};
+    memcpy(head.e_ident, ELFMAG, SELFMAG);
+    head.e_ident[EI_CLASS] = ELFCLASS64;
+    head.e_phoff = sizeof(head);
+    head.e_phnum = 1;
+    Elf64_Phdr interpreter = {};
+    interpreter.p_type = PT_INTERP;
+    interpreter.p_offset = sizeof(head) + sizeof(interpreter);
+    interpreter.p_filesz = sizeof(linker);
+    const Scratch directory;
+    const std::string path = directory / "program";
+    std::ofstream file(path);
+    file.write(reinterpret_cast<const char *>(&head), sizeof(head));
+    file.write(reinterpret_cast<const char *>(&interpreter), sizeof(interpreter));
+    file.write(linker, sizeof(linker));
+    file.close();
+    EXPECT_TRUE(is_of_musl(path));
+    EXPECT_FALSE(is_preloadable(path));
+    EXPECT_NE(std::string::npos, why_not_preloadable(path).find("musl"));
+    EXPECT_FALSE(is_of_musl("/proc/self/exe"));
 }
 
 } // namespace
