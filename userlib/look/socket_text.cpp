@@ -70,6 +70,12 @@ std::string unix_path(const std::string &address)
 
 namespace {
 
+bool is_mptcp(const SocketLook &look)
+{
+    constexpr int mptcp = 262; // IPPROTO_MPTCP, for older headers
+    return look.protocol == mptcp;
+}
+
 std::string other_family(const SocketLook &look)
 {
     switch (look.domain) {
@@ -94,7 +100,8 @@ std::string describe_socket(const SocketLook &look)
     const bool internet = look.domain == AF_INET || look.domain == AF_INET6;
     std::string text;
     if (internet)
-        text = look.kind == SOCK_STREAM           ? "TCP"
+        text = is_mptcp(look)                     ? "MPTCP"
+               : look.kind == SOCK_STREAM         ? "TCP"
                : look.kind != SOCK_DGRAM          ? "raw IP"
                : look.protocol == IPPROTO_UDPLITE ? "UDP-Lite"
                : is_other(look)                   ? "ICMP"
