@@ -86,6 +86,11 @@ bool may_end_by_a_look();
 // function undoes it when the program's call fails.
 bool begin_passing_calls();
 void withdraw_passing_calls();
+// A thread of this process is under rules of its own for good (landlock_restrict_self), which the
+// kernel shows nowhere: every new door tells that, and so do those of programs that it executes.
+constexpr const char *confined_variable = "CRYO_CONFINED=1";
+void know_confined();
+bool is_confined();
 
 // control.cpp: the signal handler.
 void on_signal(int signal, siginfo_t *info, void *frame);

@@ -163,9 +163,10 @@ void remember_runtime_directory(const char *directory)
 
 namespace {
 
-bool signal_is_told; // the signal is not the usual one, so every new door tells it
-int filters;         // of the surroundings
-int passing_process; // the process that has system calls passed to itself; 0: none
+bool signal_is_told;  // the signal is not the usual one, so every new door tells it
+int filters;          // of the surroundings
+int passing_process;  // the process that has system calls passed to itself; 0: none
+int confined_process; // the process that is under rules of its own; 0: none
 
 struct DoorPath {
     char text[32];
@@ -178,10 +179,12 @@ bool passes_calls()
 }
 
 // The program may have closed the door and reused its number.
-void tell_passing_at_door()
+void tell_mode_at_door()
 {
+    const unsigned mode =
+        (passes_calls() ? no_knocking : for_its_user) | (is_confined() ? confined_inside : 0U);
     if (inode_of(state.door) == state.door_inode)
-        sys::call(SYS_chmod, DoorPath().text, passes_calls() ? no_knocking : for_its_user);
+        sys::call(SYS_chmod, DoorPath().text, mode);
 }
 
 long open_where_there_is_room()
@@ -210,6 +213,8 @@ long open_where_there_is_room()
         sys::call(SYS_close, door);
         return result;
     }
+    if (confined_process != 0 && confined_process == state.pid)
+        confined_process = owner.pid; // a child inherits the rules
     state.listener = listener;
     state.door = door;
     state.pid = owner.pid;
@@ -225,8 +230,8 @@ long open_control()
     const long opened = with_room(open_where_there_is_room);
     if (signal_is_told && !sys::failed(opened))
         tell_signal_at_door();
-    if (passes_calls() && !sys::failed(opened))
-        tell_passing_at_door();
+    if ((passes_calls() || is_confined()) && !sys::failed(opened))
+        tell_mode_at_door();
     return opened;
 }
 
@@ -237,14 +242,31 @@ bool begin_passing_calls()
     const auto pid = static_cast<int>(sys::call(SYS_getpid));
     if (pid != state.pid || __atomic_exchange_n(&passing_process, pid, __ATOMIC_RELAXED) == pid)
         return false;
-    tell_passing_at_door();
+    tell_mode_at_door();
     return true;
 }
 
 void withdraw_passing_calls()
 {
     __atomic_store_n(&passing_process, 0, __ATOMIC_RELAXED);
-    tell_passing_at_door();
+    tell_mode_at_door();
+}
+
+// May be called in a child of vfork, which has the variables of its parent, but not its rules.
+void know_confined()
+{
+    const auto pid = static_cast<int>(sys::call(SYS_getpid));
+    if (state.pid != 0 && __atomic_load_n(&confined_process, __ATOMIC_RELAXED) == state.pid)
+        return;
+    __atomic_store_n(&confined_process, pid, __ATOMIC_RELAXED);
+    if (pid == state.pid)
+        tell_mode_at_door();
+}
+
+bool is_confined()
+{
+    const int process = __atomic_load_n(&confined_process, __ATOMIC_RELAXED);
+    return process != 0 && (process == state.pid || process == sys::call(SYS_getpid));
 }
 
 // Stored as the door's modification time.

@@ -52,6 +52,8 @@ int begin_agent(char **environment)
     state.loader = getauxval(AT_BASE);
     const char *filters = sys::own_variable(environment, "CRYO_FILTERS");
     know_filters(filters != nullptr ? atoi(filters) : 0);
+    if (sys::own_variable(environment, "CRYO_CONFINED") != nullptr)
+        know_confined();
     round.connection = -1;
     remember_runtime_directory(sys::own_variable(environment, "XDG_RUNTIME_DIR"));
     long done = set_handler(state.signal, on_signal, nullptr);

@@ -55,7 +55,7 @@ void remember_environment(char *const *environment);
 void remember_signal(int number);
 EnvironmentRoom room_for_environment(char *const *environment);
 char *const *add_to_environment(char *const *environment, char **pointers, char *text);
-constexpr size_t most_added = 6;     // they come first
+constexpr size_t most_added = 7;     // they come first
 bool is_added(const char *variable); // in what add_to_environment() returned
 
 } // namespace cryo::agent

@@ -123,6 +123,11 @@ bool has_filters(char *const *environment)
     return count == static_cast<unsigned>(known_filters());
 }
 
+bool lacks_confinement(char *const *environment)
+{
+    return is_confined() && find(environment, confined_variable) == nullptr;
+}
+
 // Writes what is there already, if another thread does so, too.
 char *write_filters()
 {
@@ -143,14 +148,15 @@ bool is_added(const char *variable)
 {
     return begins(variable, preload) || variable == signal_variable ||
            variable == filters_variable || variable == inherited.text ||
-           variable == processor.text || variable == tunables.text;
+           variable == processor.text || variable == tunables.text || variable == confined_variable;
 }
 
 EnvironmentRoom room_for_environment(char *const *environment)
 {
     const char *present = find(environment, preload);
     if (*library == 0 ||
-        (has_library(present) && has_signal(environment) && has_filters(environment)) ||
+        (has_library(present) && has_signal(environment) && has_filters(environment) &&
+         !lacks_confinement(environment)) ||
         find(environment, outside) != nullptr)
         return {};
     const size_t others = present != nullptr ? strlen(present) : 0;
@@ -173,6 +179,8 @@ char *const *add_to_environment(char *const *environment, char **pointers, char 
     const bool recounted = !has_filters(environment);
     if (recounted)
         *to++ = write_filters();
+    if (lacks_confinement(environment))
+        *to++ = const_cast<char *>(confined_variable);
     if (lacks(inherited, environment))
         *to++ = inherited.text;
     if (lacks(processor, environment) && lacks(tunables, environment)) {

@@ -22,11 +22,13 @@ namespace cryo::agent {
 
 namespace {
 
+constexpr long landlock_restrict_self = 446; // for older headers
+
 // Calls that wait; setsockopt, which may give a socket a limit; madvise, which is recorded;
-// process_vm_writev, which is counted; prctl, for the reason in interposed_prctl.cpp; exec, for the
-// reason in interposed_exec.cpp; and calls that close descriptors, as in
-// interposed_descriptors.cpp.
-constexpr std::array<long, 43> taken = {
+// process_vm_writev, which is counted; landlock_restrict_self, which nothing shows afterwards;
+// prctl, for the reason in interposed_prctl.cpp; exec, for the reason in interposed_exec.cpp; and
+// calls that close descriptors, as in interposed_descriptors.cpp.
+constexpr std::array<long, 44> taken = {
     SYS_poll,
     SYS_select,
     SYS_pause,
@@ -70,6 +72,7 @@ constexpr std::array<long, 43> taken = {
     SYS_close_range,
     SYS_dup2,
     SYS_dup3,
+    landlock_restrict_self,
 };
 
 constexpr std::array<uint64_t, 8> bits()
@@ -274,6 +277,12 @@ long do_call(long number, const long (&a)[6])
     case SYS_process_vm_writev: {
         const MemoryWrite counted;
         return plain(number, a);
+    }
+    case landlock_restrict_self: {
+        const long result = plain(number, a);
+        if (!sys::failed(result))
+            know_confined();
+        return result;
     }
     case SYS_prctl: {
         const bool told =

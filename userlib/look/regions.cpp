@@ -144,6 +144,12 @@ void classify(Mapping &m, uint64_t page_size, bool device, Problems &problems)
         m.kind = RegionKind::memfd;
     } else if (m.shared && starts_with(m.path, "/SYSV")) {
         m.kind = RegionKind::sysv_shm;
+    } else if (m.deleted && m.path == "/secretmem") {
+        m.kind = RegionKind::device;
+        problems.add(fmt::format("memory at {:x}: secret memory (memfd_secret), which the kernel "
+                                 "reads for nobody",
+                                 m.start),
+                     "the program must unmap it first");
     } else if (m.path.front() != '/') {
         m.kind = RegionKind::device;
         problems.add(fmt::format("memory at {:x}: a mapping of {}", m.start, m.path),

@@ -17,6 +17,8 @@ constexpr int low_door_fd = 100;
 // system calls to the program itself (PR_SET_SYSCALL_USER_DISPATCH). The system calls of the agent
 // would be passed to it, too, and most programs would end by that.
 constexpr unsigned no_knocking = 01000; // S_ISVTX
+// In the mode of a door: a thread of the process is under rules of its own (Landlock).
+constexpr unsigned confined_inside = 04000; // S_ISUID
 // The time of modification of a door, in seconds: the checkpoint signal, if it is not the usual one
 // or the rest is not zero, and this many for each filter of system calls that the program has from
 // its surroundings (look/filters.hpp). No real time is that early.

@@ -22,12 +22,19 @@ Result<void> check(const image::File &file, const struct stat &now)
     return {};
 }
 
+// The kernel reads it for nobody but the program's own instructions.
+std::string_view refused(const Seen &seen)
+{
+    return seen.link == "/secretmem (deleted)" ? "secret memory (memfd_secret)," : "";
+}
+
 constexpr ByName by_name = {.check = check, .go_to = go_to};
 
 } // namespace
 
 const Kind regular_kind = {
     .is = has_path,
+    .refused = refused,
     .by_name = &by_name,
 };
 

@@ -144,6 +144,8 @@ CHECKS = {
     "io_uring": lambda: _system_call(425, 1, ctypes.create_string_buffer(256)),
     "aio": lambda: os.path.exists("/proc/sys/fs/aio-max-nr"),
     "numa": lambda: os.path.exists("/proc/self/numa_maps"),
+    "landlock": lambda: _accepted(444, 0, 0, 1),  # asks for the version
+    "memfd_secret": lambda: _system_call(447, 0),
     "mseal": lambda: _system_call(462, 0, 0, 0, close=False),
     "root": lambda: _capability(7),
     "reads_filters": _reads_filters,

@@ -56,7 +56,15 @@ Result<void> check_doorbell(const Proc &proc, std::string_view status)
     std::string_view queue = field(status, "SigQ");
     const uint64_t used = take_number(queue);
     queue.remove_prefix(std::min<size_t>(1, queue.size()));
-    if (used + 64 > take_number(queue))
+    const uint64_t most = take_number(queue);
+    constexpr uint64_t needed = 64;
+    if (most < needed)
+        return Error(ENOTSUP,
+                     fmt::format("process {} may have {} signals waiting only (ulimit -i), and "
+                                 "Cryo needs {} for a moment: raise its limit (prlimit --pid {} "
+                                 "--sigpending={})",
+                                 proc.pid(), most, needed, proc.pid(), 2 * needed));
+    if (used + needed > most)
         return Error(EAGAIN, fmt::format("process {}: its user's queue of signals is nearly full; "
                                          "try again later",
                                          proc.pid()));
@@ -183,7 +191,15 @@ Result<void> check_listener(int connection, const Proc &proc)
 Result<void> check_knocking(const std::string &door, pid_t pid)
 {
     struct stat status;
-    if (stat(door.c_str(), &status) != 0 || (status.st_mode & agent::no_knocking) == 0)
+    if (stat(door.c_str(), &status) != 0)
+        return {};
+    if ((status.st_mode & agent::confined_inside) != 0)
+        return Error(ENOTSUP, fmt::format("process {} is under rules of Landlock that it, or the "
+                                          "program that executed it, has put on itself: these "
+                                          "cannot be read back, and a restored process would be "
+                                          "without them; start it without",
+                                          pid));
+    if ((status.st_mode & agent::no_knocking) == 0)
         return {};
     return Error(ENOTSUP,
                  fmt::format("process {} has had system calls passed to itself "

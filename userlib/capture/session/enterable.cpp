@@ -6,6 +6,7 @@
 #include "look/filters.hpp"
 #include "look/identity.hpp"
 #include "look/members.hpp"
+#include "look/namespaces.hpp"
 #include "look/thread_filters.hpp"
 
 #include <cerrno>
@@ -101,6 +102,28 @@ Result<void> check_filters(const Proc &proc, bool readable)
     return {};
 }
 
+namespace {
+
+Result<void> check_tables(const Proc &proc)
+{
+    Result<std::vector<int>> threads = proc.numbers("task");
+    if (!threads)
+        return Error(ESRCH, fmt::format("no process {}", proc.pid()));
+    for (const int tid : *threads) {
+        if (const auto table = own_table(proc.pid(), tid))
+            return Error(
+                ENOTSUP,
+                fmt::format("process {}{} has {} of its own (unshare(2)), and Cryo restores "
+                            "those of a whole process only: do without unshare "
+                            "in threads, or use processes instead",
+                            proc.pid(), tid == proc.pid() ? "" : fmt::format(" (thread {})", tid),
+                            *table));
+    }
+    return {};
+}
+
+} // namespace
+
 Result<void> check_enterable(const Proc &proc)
 {
     if (has_lost_main_thread(proc.pid()))
@@ -124,7 +147,14 @@ Result<void> check_enterable(const Proc &proc)
                                           "container: run cr_checkpoint inside it, where it is "
                                           "process {} (podman exec, docker exec, kubectl exec)",
                                           proc.pid(), innermost_pid(proc)));
-    return check_filters(proc, true);
+    if (const auto apart = own_namespace(proc))
+        return Error(ENOTSUP, fmt::format("process {} has {}, which a restored one would not "
+                                          "have: start cr_run inside such a namespace, "
+                                          "and run cr_checkpoint and cr_restart there",
+                                          proc.pid(), *apart));
+    if (Result<void> filters = check_filters(proc, true); !filters)
+        return filters;
+    return check_tables(proc);
 }
 
 bool was_run_by_cr_run(const Proc &proc)
@@ -169,7 +199,9 @@ Error not_listening(pid_t pid)
     };
     if (now && now->stopped)
         return because(fmt::format(
-            "it was stopped right after its fork: continue it with kill -CONT {}", pid));
+            "it was stopped right after its fork, or it was brought back as a stopped one and not "
+            "continued since: continue it with kill -CONT {}",
+            pid));
     if (shares(KCMP_VM))
         return because(fmt::format(
             "it runs in the memory of process {} (vfork, or clone with CLONE_VM)", now->ppid));
