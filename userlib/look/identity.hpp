@@ -27,7 +27,7 @@ Result<Identity> identify(const std::string &path);
 // following); empty if it can.
 inline constexpr std::string_view statically_linked = "is statically linked";
 std::string why_not_preloadable(const std::string &path);
-// Its dynamic linker ends a program for which it cannot load a library that is preloaded.
+// The dynamic linker of musl ends a program for which it cannot load a library that is preloaded.
 bool is_of_musl(const std::string &path);
 
 // Whether this is an ELF program started by the dynamic linker, as preloading requires.
