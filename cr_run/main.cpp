@@ -242,14 +242,15 @@ static int run(int argc, char **argv)
             "cr_run",
             Error::from_errno(library, errno).within("the installation of Cryo is not complete"));
     std::string preload = library;
+    // In front of MPI's functions, as they are in front of the stock library: profiling tools.
+    if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
+        preload += ":" + std::string(present);
     const std::string of_mpi = stand_in != nullptr ? cryo::cli::library(stand_in) : "";
     if (!of_mpi.empty() && access(of_mpi.c_str(), R_OK) == 0)
         preload += ":" + of_mpi;
     else if (!quiet && (is_rank ? cryo::coord::is_first_of_node(cryo::coord::own_variables())
                                 : !omit && (is_job || stand_in != nullptr)))
         warn_of_no_stand_in(words.front(), of_mpi);
-    if (const char *present = getenv("LD_PRELOAD"); present != nullptr && *present != 0)
-        preload += ":" + std::string(present);
     allow_asan_behind_us(is_job ? words : std::vector<std::string>{words.front()}, preload);
     if (!ends_by_preloading(words.front()))
         setenv("LD_PRELOAD", preload.c_str(), 1);

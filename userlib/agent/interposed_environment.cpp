@@ -16,7 +16,8 @@ constexpr const char *filter_count = "CRYO_FILTERS="; // look/filters.hpp
 constexpr const char *outside = "CRYO_OUTSIDE="; // set for Cryo's own commands: nothing is added
 
 // Copies, as the program may overwrite its initial environment. Empty: there was none.
-char library[4096];
+char library[4096];  // the agent
+char stand_in[4096]; // has MPI's functions
 char signal_variable[32];
 bool has_moved; // the signal is no longer the one that cr_run chose
 char filters_variable[32];
@@ -71,15 +72,27 @@ bool lacks(const Note &note, char *const *environment)
 
 } // namespace
 
-// Finds the agent among the preloaded libraries.
+namespace {
+
+void keep(char (&copy)[4096], const char *path, size_t length)
+{
+    if (*copy == 0 && length < sizeof(copy))
+        memcpy(copy, path, length);
+}
+
+} // namespace
+
+// Finds Cryo's own among the preloaded libraries.
 void remember_environment(char *const *environment)
 {
     const char *all = find(environment, preload);
     for (const char *at = all != nullptr ? all + strlen(preload) : ""; *at != 0;) {
         const size_t length = strcspn(at, ": ");
         const char *const name = static_cast<const char *>(memrchr(at, '/', length));
-        if (name != nullptr && begins(name, "/libcr_") && length < sizeof(library) && *library == 0)
-            memcpy(library, at, length);
+        if (name != nullptr && begins(name, "/libcr_"))
+            keep(library, at, length);
+        if (name != nullptr && begins(name, "/libcryo_"))
+            keep(stand_in, at, length);
         at += length + strspn(at + length, ": ");
     }
     const char *number = find(environment, signal_number);
@@ -102,15 +115,38 @@ void remember_signal(int number)
 
 namespace {
 
-bool has_library(const char *present)
+bool has(const char *present, const char *ours)
 {
-    return present != nullptr && strstr(present, library) != nullptr;
+    return present != nullptr && strstr(present, ours) != nullptr;
+}
+
+// Also where there is no stand-in.
+bool has_libraries(const char *present)
+{
+    return has(present, library) && has(present, stand_in);
 }
 
 bool has_signal(char *const *environment)
 {
     const char *number = find(environment, signal_number);
     return !has_moved || (number != nullptr && strcmp(number, signal_variable) == 0);
+}
+
+// In cr_run's order: the agent, what others preload, the stand-in.
+char *write_preload(char *text, const char *present)
+{
+    char *const begin = stpcpy(text, preload);
+    char *end = begin;
+    const auto append = [&](const char *more) {
+        if (*more != 0)
+            end = stpcpy(end == begin ? end : stpcpy(end, ":"), more);
+    };
+    if (!has(present, library))
+        append(library);
+    append(present != nullptr ? present + strlen(preload) : "");
+    if (!has(present, stand_in))
+        append(stand_in);
+    return text;
 }
 
 // A restart may have brought the program under other filters.
@@ -155,24 +191,19 @@ EnvironmentRoom room_for_environment(char *const *environment)
 {
     const char *present = find(environment, preload);
     if (*library == 0 ||
-        (has_library(present) && has_signal(environment) && has_filters(environment) &&
+        (has_libraries(present) && has_signal(environment) && has_filters(environment) &&
          !lacks_confinement(environment)) ||
         find(environment, outside) != nullptr)
         return {};
     const size_t others = present != nullptr ? strlen(present) : 0;
-    return {count_of(environment) + most_added + 1, strlen(preload) + strlen(library) + others + 2};
+    return {count_of(environment) + most_added + 1,
+            strlen(preload) + strlen(library) + others + strlen(stand_in) + 3};
 }
 
 char *const *add_to_environment(char *const *environment, char **pointers, char *text)
 {
-    const char *present = find(environment, preload);
-    char *end = stpcpy(text, preload);
-    if (!has_library(present))
-        end = stpcpy(end, library);
-    if (present != nullptr && present[strlen(preload)] != 0)
-        stpcpy(has_library(present) ? end : stpcpy(end, ":"), present + strlen(preload));
     char **to = pointers;
-    *to++ = text;
+    *to++ = write_preload(text, find(environment, preload));
     const bool replaced = has_moved && find(environment, signal_number) != nullptr;
     if (*signal_variable != 0 && (replaced || find(environment, signal_number) == nullptr))
         *to++ = signal_variable;

@@ -46,6 +46,7 @@ class Jobs:
         self.others = inside.environment(self.build, directory) if self.build else {}
         self.go_there(bool(self.build))
         self.asking = f"{options.bin}/ompi-checkpoint" # of this release, wherever the job is
+        self.settings.update(setting.split("=", 1) for setting in getattr(options, "set", []))
         self.settings.pop("PMIX_MCA_gds") # for libraries that are opened again in one job
         self.stops_ms = [] # the slowest rank's, of each snapshot
         self.snapshots = 0 # that were made
@@ -156,6 +157,8 @@ def options_of_jobs(description, patience, generations):
     parser.add_argument("--generations", type=int, default=generations,
                         help="times it is saved, at most")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
+                        help="a variable of the job's environment")
     return parser
 
 
