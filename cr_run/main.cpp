@@ -7,6 +7,7 @@
 #include "cli/place.hpp"
 #include "cli/unknown_option.hpp"
 #include "coord/launch.hpp"
+#include "coord/new_hosts.hpp"
 #include "coord/parameters.hpp"
 #include "coord/place.hpp"
 #include "coord/within.hpp"
@@ -70,13 +71,19 @@ std::optional<int> keep(cryo::keeper::Settings &settings, bool omit, pid_t pid)
 // code. `report` and `series`: of a job, for its first daemon.
 std::optional<int> supervise(const std::vector<std::string> &words,
                              cryo::keeper::Settings &settings, const std::string &file,
-                             cryo::Fd &report, std::string &series)
+                             const std::vector<std::string> &spares, cryo::Fd &report,
+                             std::string &series)
 {
     cryo::Result<cryo::recover::Policy> policy = cryo::recover::Policy();
     if (file != default_policy)
         policy = cryo::recover::read_policy(file);
     if (!policy)
         return cryo::cli::fail("cr_run", policy.error());
+    if (!spares.empty())
+        policy->spares = spares;
+    if (!policy->spares.empty() && !settings.mpi)
+        return cryo::cli::fail("cr_run", Error(EINVAL, "spares are hosts for MPI jobs, and this is "
+                                                       "none"));
     cryo::Result<void> good =
         cryo::keeper::complete(settings, fmt::format("context.{}.d", getpid()));
     for (const std::string &notice : settings.notices)
@@ -174,6 +181,20 @@ static int run(int argc, char **argv)
                      "Stay in front, and bring the program back from its newest image when a "
                      "fault ends it (=FILE: as this file says)")
             ->group("Recovery");
+    std::vector<std::string> spares;
+    app.add_option("--spares", spares,
+                   "With --recover, of an MPI job: hosts that take the places of lost nodes, as "
+                   "n9,n10")
+        ->delimiter(',')
+        ->type_name("HOSTS")
+        ->allow_extra_args(false)
+        ->check(CLI::Validator(
+            [](const std::string &name) {
+                return cryo::coord::is_host_name(name) ? "" : name + ": is no name of a host";
+            },
+            ""))
+        ->needs(recovers)
+        ->group("Recovery");
     cryo::keeper::add_options(app, keeping);
     // A recovery needs images: those of --interval=auto, unless the user chooses another one.
     recovers->each([interval = app.get_option("--interval")](const std::string &) {
@@ -229,7 +250,8 @@ static int run(int argc, char **argv)
     std::string series;
     if (!recover.empty()) {
         keeping.mpi = is_job;
-        if (const std::optional<int> code = supervise(words, keeping, recover, report, series))
+        if (const std::optional<int> code =
+                supervise(words, keeping, recover, spares, report, series))
             return *code;
     } else if (keeping.wanted() && whole != 0) {
         keeping.mpi = is_job || is_rank;

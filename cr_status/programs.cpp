@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace cryo::status {
 
@@ -41,7 +42,9 @@ Json json_of(const Running &one)
             {"level", or_null(one.level, !one.level.empty())},
             {"faults", said.faults},
             {"recoveries", said.recoveries},
-            {"last_fault", or_null(said.last_fault, !said.last_fault.empty())}};
+            {"last_fault", or_null(said.last_fault, !said.last_fault.empty())},
+            {"lost_nodes", said.lost_nodes},
+            {"spares", said.spares}};
 }
 
 std::string savable_text(const Running &one)
@@ -101,6 +104,10 @@ void show_one(const Running &one)
     line("faults", std::to_string(said.faults));
     line("recoveries", std::to_string(said.recoveries));
     line("last fault", said.last_fault);
+    line("lost nodes", fmt::format("{}", fmt::join(said.lost_nodes, ", ")));
+    line("spares left", said.lost_nodes.empty() && said.spares.empty() ? ""
+                        : said.spares.empty()                          ? "none"
+                                              : fmt::format("{}", fmt::join(said.spares, ", ")));
 }
 
 } // namespace

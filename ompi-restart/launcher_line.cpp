@@ -143,6 +143,7 @@ std::vector<std::string> launcher_line(const SnapshotStore &store, const Snapsho
         given.push_back(is_srun ? std::filesystem::absolute(options.hostfile).string()
                                 : options.hostfile);
     }
+    add(given, cryo::coord::host_options(launcher, options.hosts));
     if (placement != nullptr)
         add(given, placing_words(launcher, *placement));
     const LauncherOptions of_job =

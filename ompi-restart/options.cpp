@@ -17,14 +17,19 @@ void add_places(CLI::App &app, Options &options)
 {
     auto *hostfile =
         app.add_option("--hostfile,--machinefile", options.hostfile, "Passed on to mpirun");
+    auto *hosts =
+        app.add_option("--hosts", options.hosts,
+                       "The hosts for mpirun, each with a number of ranks (n1:4,n9:4), in "
+                       "place of those that the job was started with");
+    hosts->excludes(hostfile);
     auto *weights = app.add_option(
         "--weights", options.weights,
         "Shares of nodes in the ranks: a=7,b=3 places 7 of 10 on a and 3 on b; as few images as "
         "possible move");
-    weights->type_name("NODE=N,...")->excludes(hostfile);
+    weights->type_name("NODE=N,...")->excludes(hostfile)->excludes(hosts);
     auto *file = app.add_option("--weights-file", options.weights_file,
                                 "The same, in a file with NODE=N on each line");
-    file->type_name("FILE")->excludes(weights)->excludes(hostfile);
+    file->type_name("FILE")->excludes(weights)->excludes(hostfile)->excludes(hosts);
     app.add_flag("--fetch", options.fetch,
                  "Before the launcher starts, have the nodes bring what the snapshot's directory "
                  "lacks (see --bring); with --weights this is so without it");

@@ -3,15 +3,19 @@
 // start it once for each rank; which one it is, the launcher says in the environment.
 #include "cli/command.hpp"
 #include "cli/legacy_options.hpp"
+#include "coord/job.hpp"
+#include "coord/leash.hpp"
 #include "coord/local_level.hpp"
 #include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "sys/own_variable.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <optional>
@@ -91,6 +95,40 @@ void start_daemon()
     }
 }
 
+// In a supervised job: with the end of the node's daemon this process ends, and so does what it
+// brings back. A node that was taken for lost would change files again that others have by now.
+// No descriptor: the job is not supervised, or this is the supervisor's own node.
+Result<cryo::Fd> take_leash()
+{
+    char path[PATH_MAX];
+    if (!cryo::coord::is_fenced(environ))
+        return cryo::Fd();
+    if (!cryo::coord::node_socket(environ, path, sizeof(path)))
+        return Error(ENAMETOOLONG, "CRYO_JOB is damaged, or makes a path that is too long");
+    Result<cryo::Fd> socket = cryo::coord::connect_path(path);
+    if (!socket)
+        return socket.error().within("without the node's daemon nothing is brought back here");
+    switch (cryo::coord::ask_for_leash(socket->get())) {
+    case cryo::coord::Leash::not_needed:
+        return cryo::Fd();
+    case cryo::coord::Leash::given:
+        if (cryo::coord::wear_leash(socket->get()) &&
+            fcntl(socket->get(), F_SETFD, 0) == 0) // cr_restart has it, too
+            return socket;
+        break;
+    case cryo::coord::Leash::refused:
+        break;
+    }
+    return Error(EPIPE, fmt::format("{}: the node's daemon has ended", path));
+}
+
+void close_others(int leash)
+{
+    if (leash > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, static_cast<unsigned>(leash) - 1, 0);
+    close_range(static_cast<unsigned>(std::max(leash, STDERR_FILENO)) + 1, ~0U, 0);
+}
+
 } // namespace
 
 static int run(int argc, char **argv)
@@ -140,9 +178,12 @@ static int run(int argc, char **argv)
     if (!image)
         return cryo::cli::fail(command, image.error());
     start_daemon();
+    const Result<cryo::Fd> leash = take_leash();
+    if (!leash)
+        return cryo::cli::fail(command, leash.error());
     // hydra and slurmstepd leave their own pipes and sockets open.
     if (getenv("PMI_ID") != nullptr || getenv("SLURM_STEP_ID") != nullptr)
-        close_range(STDERR_FILENO + 1, ~0U, 0);
+        close_others(leash->get());
 
     std::error_code ignored;
     const std::string restart =

@@ -19,7 +19,8 @@ namespace cryo::coord {
 
 using nlohmann::json;
 
-// How long ranks may take to end when their launcher has, before they count as left.
+// How long ranks may take to end when their launcher has, before they count as left; until every
+// daemon that is not lost has renewed its lease, if that is longer.
 constexpr std::chrono::seconds longest_end{20};
 // In which ranks end that the launcher has ended before itself: a kill takes effect when the
 // machine has time for it. Else the program's own exit status would count as a fault.
@@ -31,7 +32,7 @@ Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd
       local_(loop, job, node, [this](const Message &message) { hear(0, message); }),
       members_(local_), ranks_(job.id, local_, members_),
       others_(loop, job.launcher, local_, ranks_), commands_(loop), early_(loop, ranks_),
-      supervised_(std::move(supervisor))
+      leases_(loop, bool(supervisor)), supervised_(std::move(supervisor), leases_.longest())
 {}
 
 Result<void> Coordinator::begin()
@@ -69,6 +70,7 @@ Result<void> Coordinator::begin()
     };
     local_.on_wanted = [this] { program_wants(); };
     others_.on_several = [this] { supervised_.elsewhere(); };
+    leases_.on_end = [this](uint32_t member) { lease_ended(member); };
     if (const char *own = sys::own_variable("CRYO_LISTEN"); own != nullptr && *own != 0)
         return local_.listen_to_daemons(); // the user has asked for it
     others_.look_for_them();
@@ -85,7 +87,17 @@ void Coordinator::joined(const std::shared_ptr<Channel> &channel, const std::str
     channel->on_message(Speaker::member,
                         [this, number](const Message &message) { hear(number, message); });
     channel->on_end = [this, number] { member_gone(number); };
-    channel->send(Message(Type::joined));
+    Message answer(Type::joined);
+    leases_.begin(number, answer);
+    channel->send(answer);
+}
+
+// A daemon that is stopped, or behind a network that is torn, may never end its connection.
+void Coordinator::lease_ended(uint32_t number)
+{
+    if (const Member *member = members_.find(number); member != nullptr && member->channel)
+        member->channel->close();
+    member_gone(number);
 }
 
 void Coordinator::member_gone(uint32_t number)
@@ -94,6 +106,8 @@ void Coordinator::member_gone(uint32_t number)
     const std::optional<std::string> name = members_.remove(number);
     if (!name)
         return;
+    if (const int64_t over = leases_.end(number); over != 0)
+        supervised_.lost(*name, over);
     for (const uint32_t rank : ranks)
         rank_left(number, rank);
     std::string lost;
@@ -101,11 +115,12 @@ void Coordinator::member_gone(uint32_t number)
         lost = fmt::format("the daemon of node {} has ended: its ranks ({}) cannot be reached",
                            *name, list_of(ranks));
         ranks_.lose(lost);
-        supervised_.lost(*name);
     }
     if (const auto now = now_)
         now->member_gone(number, *name, lost);
     look_at_early();
+    if (ending_)
+        end();
 }
 
 void Coordinator::hear(uint32_t member, const Message &message)
@@ -116,10 +131,17 @@ void Coordinator::hear(uint32_t member, const Message &message)
         from->heard = std::chrono::steady_clock::now();
     switch (message.type) {
     case Type::rank:
-        rank_came(member, message);
+        ranks_.came(member, message);
         break;
     case Type::rank_gone:
         rank_left(member, fields.at("rank"));
+        break;
+    case Type::renew:
+        if (from != nullptr && from->channel)
+            leases_.renew(member, *from->channel, message);
+        break;
+    case Type::leaving:
+        leases_.leave(member);
         break;
     case Type::placed:
         ranks_.placed(member, fields.at("generation"));
@@ -135,25 +157,32 @@ void Coordinator::hear(uint32_t member, const Message &message)
     }
     if (supervised_.is_wanted() && !supervised_.has_run() && ranks_.are_there() &&
         ranks_.complete())
-        supervised_.running(std::ranges::any_of(
-            ranks_.all(), [this](const auto &one) { return is_elsewhere(one.second); }));
+        tell_of_ranks();
     look_at_early();
 }
 
-// What is refused, as a rank of a second MPI job, may run on without being a rank of this one.
-void Coordinator::rank_came(uint32_t member, const Message &message)
+void Coordinator::tell_of_ranks()
 {
-    const std::string node = members_.name(member); // which may be expelled for it
-    if (!ranks_.came(member, message) && member != 0)
-        supervised_.lost(node);
+    const auto any = [this](bool (Coordinator::*is)(const RankPlace &) const) {
+        return std::ranges::any_of(ranks_.all(),
+                                   [&](const auto &one) { return (this->*is)(one.second); });
+    };
+    const bool unfenced = any(&Coordinator::is_unfenced);
+    supervised_.running(unfenced || any(&Coordinator::is_elsewhere), unfenced);
 }
 
-// Where the supervisor does not see its end: also on this node, if it is not below the supervisor
-// (the launcher's parent), but below a server that the launcher has asked, such as sshd.
 bool Coordinator::is_elsewhere(const RankPlace &place) const
 {
+    return place.member != 0;
+}
+
+// The supervisor does not see its end, nor does that come with the end of a lease: on this node, if
+// it is not below the supervisor (the launcher's parent), but below a server that the launcher has
+// asked, such as sshd.
+bool Coordinator::is_unfenced(const RankPlace &place) const
+{
     const Result<capture::Relation> launcher = capture::relation_of(job_.launcher);
-    return place.member != 0 || !launcher || !capture::was_begun_by(place.pid, launcher->ppid, 0);
+    return place.member == 0 && (!launcher || !capture::was_begun_by(place.pid, launcher->ppid, 0));
 }
 
 void Coordinator::rank_left(uint32_t member, uint32_t rank)
@@ -180,7 +209,8 @@ void Coordinator::launcher_gone()
     if (supervised_.is_wanted()) {
         tell_of_checkpoint();
         loop_.after(usual_end.count(), [this] { tell_of_launcher(); });
-        loop_.after(std::chrono::milliseconds(longest_end).count(), [this] {
+        constexpr int64_t shortest = std::chrono::milliseconds(longest_end).count();
+        loop_.after(std::max(shortest, leases_.longest() / 1'000'000), [this] {
             ranks_waited_for_ = true;
             end();
         });
@@ -210,13 +240,20 @@ void Coordinator::tell_of_checkpoint()
 // When the launcher has ended, and no checkpoint is under way.
 void Coordinator::end()
 {
-    if (now_ || (supervised_.is_wanted() && !ranks_.all().empty() && !ranks_waited_for_))
+    const bool any_left = members_.all().size() > 1 || !ranks_.all().empty();
+    if (ended_ || now_ || (supervised_.is_wanted() && any_left && !ranks_waited_for_))
         return;
+    ended_ = true;
     tell_of_launcher();
     std::set<std::string> there;
-    for (const auto &[rank, place] : ranks_.all())
-        there.insert(members_.name(place.member));
-    supervised_.ended(std::move(there));
+    int64_t until = 0;
+    for (const auto &[rank, place] : ranks_.all()) {
+        if (!leases_.has(place.member))
+            there.insert(members_.name(place.member));
+    }
+    for (const auto &[number, member] : members_.all())
+        until = std::max(until, leases_.over(number));
+    supervised_.ended(there, until);
     loop_.stop();
 }
 

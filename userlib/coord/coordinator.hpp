@@ -15,6 +15,7 @@
 #include "coord/commands.hpp"
 #include "coord/daemon.hpp"
 #include "coord/early_requests.hpp"
+#include "coord/node_leases.hpp"
 #include "coord/other_nodes.hpp"
 #include "coord/supervised.hpp"
 
@@ -34,10 +35,12 @@ class Coordinator
     void joined(const std::shared_ptr<Channel> &channel, const std::string &node,
                 const Message &first);
     void member_gone(uint32_t number);
+    void lease_ended(uint32_t number);
     void hear(uint32_t member, const Message &message);
-    void rank_came(uint32_t member, const Message &message);
+    void tell_of_ranks();
     void rank_left(uint32_t member, uint32_t rank);
     bool is_elsewhere(const RankPlace &place) const;
+    bool is_unfenced(const RankPlace &place) const;
     void launcher_gone();
     void tell_of_launcher();
     void tell_of_checkpoint();
@@ -63,6 +66,7 @@ class Coordinator
     Commands commands_;
     Watchers watchers_; // of the checkpoint
     EarlyRequests early_;
+    NodeLeases leases_;
     Supervised supervised_;
     std::shared_ptr<Checkpoint> now_; // null: none is under way
     uint64_t checkpoints_ = 0;
@@ -70,6 +74,7 @@ class Coordinator
     bool ending_ = false;        // the launcher has ended
     bool launcher_told_ = false; // the supervisor
     bool ranks_waited_for_ = false;
+    bool ended_ = false;
 };
 
 } // namespace cryo::coord

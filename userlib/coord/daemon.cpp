@@ -30,12 +30,13 @@ Daemon::Daemon(Loop &loop, Job job, std::string node, Report report)
     : loop_(loop), job_(std::move(job)), name_(std::move(node)), report_(std::move(report)),
       strangers_(loop, from_elsewhere), ranks_(loop, report_),
       tree_(loop, ranks_, report_, tree_events()),
-      images_(loop, job_.id, name_, ranks_, tree_, report_)
+      images_(loop, job_.id, name_, ranks_, tree_, report_), lease_(loop, report_)
 {
     ranks_.on_frame = [this](NodeRank &rank, FrameKind kind, std::string_view body) {
         rank_frame(rank, kind, body);
     };
     ranks_.on_end = [this](uint32_t number) { rank_ended(number); };
+    ranks_.leashes().on_end = [this] { progress(); };
 }
 
 Result<void> Daemon::keep_port(const std::string &address)
@@ -88,11 +89,13 @@ void Daemon::rank_ended(uint32_t number)
     if (rank == nullptr)
         return;
     const std::optional<uint32_t> child = rank->child;
+    const bool was_told = !rank->news;
     const bool was_saving = images_.part_from(*rank);
     ranks_.remove(number);
     if (was_saving)
         images_.report_failure(number, "it ended while its image was taken", ESRCH);
-    report_(Message(Type::rank_gone, {{"rank", number}}));
+    if (was_told)
+        report_(Message(Type::rank_gone, {{"rank", number}}));
     if (node() != nullptr && child)
         node()->lost_child(*child);
     progress();
@@ -170,9 +173,19 @@ void Daemon::introduced(const std::shared_ptr<Channel> &channel)
 
 // ----------------------------------------------------------------------------- the coordinator
 
+void Daemon::joined(const Message &message)
+{
+    lease_.begin(message);
+    if (lease_.is_there())
+        ranks_.leashes().want();
+}
+
 void Daemon::command(const Message &message)
 {
     switch (message.type) {
+    case Type::renewed:
+        lease_.granted(message);
+        break;
     case Type::place:
         tree_.place(message);
         break;

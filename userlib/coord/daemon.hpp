@@ -14,6 +14,7 @@
 #include "coord/job.hpp"
 #include "coord/net.hpp"
 #include "coord/node_images.hpp"
+#include "coord/node_lease.hpp"
 #include "coord/node_ranks.hpp"
 #include "coord/strangers.hpp"
 #include "coord/tree_place.hpp"
@@ -40,7 +41,13 @@ class Daemon
     const Listening &tcp() const { return tcp_; }
     const std::string &name() const { return name_; }
     void command(const Message &message);
-    bool busy() const { return !ranks_.empty() || images_.has_orphans() || images_.is_of_set(); }
+    bool busy() const
+    {
+        return !ranks_.empty() || !ranks_.leashes().empty() || images_.has_orphans() ||
+               images_.is_of_set();
+    }
+    NodeLease &lease() { return lease_; }
+    void joined(const Message &message); // the first daemon has accepted this one
     bool had_ranks() const { return ranks_.had_any(); }
 
     // For the coordinator, in the first daemon.
@@ -73,6 +80,7 @@ class Daemon
     NodeRanks ranks_;
     TreePlace tree_;
     NodeImages images_;
+    NodeLease lease_;
 };
 
 } // namespace cryo::coord

@@ -27,6 +27,10 @@ enum class FrameKind : uint8_t {
     left = 10,     // from a rank: it heard nothing for too long, and has gone on
     block = 11,    // between the daemons of a set: XXH3-64, and the block (redundancy/exchange.hpp)
     leave = 12,    // the same: how many more blocks may be sent
+    // To a rank: it must not outlive the daemon. From a process, alone on a connection: it asks for
+    // that, and gets one back, or a welcome if there is no need. From a rank: it has it
+    // (rank_leash.cpp).
+    leash = 13,
 };
 
 struct FrameHeader {

@@ -3,6 +3,7 @@
 
 #include "coord/job.hpp"
 #include "coord/launcher_words.hpp"
+#include "coord/leash.hpp"
 #include "coord/place.hpp"
 #include "coord/placement.hpp"
 #include "sys/own_variable.hpp"
@@ -115,6 +116,7 @@ std::vector<std::string> export_options(const std::string &launcher)
 
 void set_variables(const Variables &variables, const std::string &launcher)
 {
+    unsetenv(fenced_variable); // of another job
     for (const auto &[name, value] : variables)
         setenv(name.c_str(), value.c_str(), 1);
     if (is_hydra(launcher) || is_srun(launcher))

@@ -5,9 +5,13 @@
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string_view>
 
 namespace cryo::coord {
@@ -245,9 +249,33 @@ bool places(const Given &one, bool hydra)
     return says_hosts(one) || is_one_of(mappings, first) || (first == "map-by" && !hydra);
 }
 
+// How many ranks a host gets, or which one gets which.
+bool says_places(const Given &one)
+{
+    constexpr std::string_view kinds[] = {"ppr", "rankfile", "seq"};
+    constexpr std::string_view places = "rankfile N npersocket pernode ppr ppn nolocal "
+                                        "order-nodes skip-launch-node";
+    const std::string_view names = one.option->names;
+    const std::string_view first = names.substr(0, names.find(' '));
+    if (first != "map-by")
+        return is_one_of(places, first);
+    const std::string &value = one.words.back();
+    return std::ranges::any_of(kinds, [&](std::string_view kind) {
+        return value.starts_with(kind) || value.find(fmt::format("={}", kind)) != value.npos;
+    });
+}
+
+bool has_counts(const Given &one)
+{
+    return says_hosts(one) && one.option->again != Again::file &&
+           one.words.back().find(':') != std::string::npos;
+}
+
 bool contradict(const Given &one, const Given &other)
 {
     if (says_hosts(one) && says_hosts(other))
+        return true;
+    if (has_counts(other) && says_places(one))
         return true;
     return one.option == other.option && one.name == other.name;
 }
@@ -300,6 +328,61 @@ std::string placing_option(const std::string &launcher, const std::vector<std::s
     const auto found =
         std::ranges::find_if(walk.given(), [&](const Given &one) { return places(one, hydra); });
     return found != walk.given().end() ? found->words.front() : std::string();
+}
+
+std::vector<std::string> host_options(const std::string &launcher, const std::string &hosts)
+{
+    if (hosts.empty())
+        return {};
+    return {is_hydra(launcher) ? "-hosts" : "--host", hosts};
+}
+
+namespace {
+
+// "n1", "n1:4", and in a file "n1 slots=4" or "n1:4".
+void add_host(std::vector<HostRanks> &all, const std::string &text)
+{
+    const size_t end = text.find_first_of(": \t");
+    const std::string name = text.substr(0, end);
+    if (!is_host_name(name))
+        return;
+    const size_t slots = text.find("slots=");
+    const size_t digits = slots != text.npos ? slots + 6 : end == text.npos ? end : end + 1;
+    unsigned count = 0;
+    if (digits != text.npos)
+        std::from_chars(text.data() + digits, text.data() + text.size(), count);
+    const auto known = std::ranges::find(all, name, &HostRanks::name);
+    HostRanks &host = known != all.end() ? *known : all.emplace_back(HostRanks{.name = name});
+    host.slots += std::max(count, 1U);
+}
+
+} // namespace
+
+std::vector<HostRanks> listed_hosts(const std::vector<std::string> &command,
+                                    const std::string &directory)
+{
+    std::vector<HostRanks> all;
+    if (command.empty() || !is_launcher(command.front()) || is_srun(command.front()))
+        return all;
+    Walk walk = walk_of(command.front());
+    walk.take(std::span(command).subspan(1));
+    for (const Given &one : walk.given()) {
+        if (!says_hosts(one))
+            continue;
+        std::string value = words_again(one, directory).back();
+        if (one.joined)
+            value.erase(0, value.find('=') + 1);
+        if (one.option->again != Again::file) {
+            std::istringstream hosts(value);
+            for (std::string host; std::getline(hosts, host, ',');)
+                add_host(all, host);
+            continue;
+        }
+        std::ifstream file(value);
+        for (std::string line; std::getline(file, line);)
+            add_host(all, line.substr(0, line.find('#')));
+    }
+    return all;
 }
 
 LauncherOptions launcher_options(const std::vector<std::string> &command,

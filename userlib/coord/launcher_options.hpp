@@ -8,6 +8,8 @@
 //     // of_job.words: {"--oversubscribe"}
 #pragma once
 
+#include "coord/new_hosts.hpp"
+
 #include <string>
 #include <vector>
 
@@ -30,5 +32,13 @@ LauncherOptions launcher_options(const std::vector<std::string> &command,
 
 // The first of these words that decides which rank gets which node: hosts, mappings. "": none.
 std::string placing_option(const std::string &launcher, const std::vector<std::string> &words);
+
+// The options that give a launcher these hosts ("n1:4,n2:4"), each with so many ranks. As `instead`
+// they also replace what says otherwise how many ranks a host gets, and files that name hosts.
+std::vector<std::string> host_options(const std::string &launcher, const std::string &hosts);
+
+// The hosts of a launcher's command line, or of the file that it names.
+std::vector<HostRanks> listed_hosts(const std::vector<std::string> &command,
+                                    const std::string &directory);
 
 } // namespace cryo::coord

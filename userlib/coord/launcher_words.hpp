@@ -5,6 +5,7 @@
 //     for (const std::string &word : without_exports(command)) ... // as the user has written it
 #pragma once
 
+#include "coord/leash.hpp"
 #include "coord/place.hpp"
 #include "coord/placement.hpp"
 
@@ -15,9 +16,9 @@
 namespace cryo::coord {
 
 // What ranks must know, and where code for any CPU is chosen, what cr_run has set for that.
-inline constexpr const char *exported[] = {job_variable, "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
-                                           "LD_PRELOAD", "CRYO_DEADLINE", "CRYO_SIGNAL",
-                                           weights_variable};
+inline constexpr const char *exported[] = {job_variable,     "CRYO_DAEMON",   "CRYO_RUNTIME_DIR",
+                                           "LD_PRELOAD",     "CRYO_DEADLINE", "CRYO_SIGNAL",
+                                           weights_variable, fenced_variable};
 inline constexpr const char *exported_for_any_cpu[] = {"CRYO_CPU", "GLIBC_TUNABLES"};
 
 // A launcher's command line without the options by which Open MPI's takes these variables along

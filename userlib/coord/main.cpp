@@ -6,6 +6,7 @@
 #include "cli/command.hpp"
 #include "cli/number.hpp"
 #include "coord/coordinator.hpp"
+#include "coord/leash.hpp"
 #include "coord/place.hpp"
 #include "coord/tls.hpp"
 #include "sys/own_variable.hpp"
@@ -106,6 +107,7 @@ Result<void> root(pid_t launcher, const std::string &series, Fd supervisor)
     if (!runtime)
         return runtime.error();
     const bool is_other = *runtime != usual;
+    const bool is_supervised = bool(supervisor);
     job.directory = fmt::format("{}/{}", *runtime, job.id);
     const std::string name = name_of_node();
     const Result<cryo::coord::Held> held =
@@ -127,6 +129,8 @@ Result<void> root(pid_t launcher, const std::string &series, Fd supervisor)
     cryo::print("{}={}\nCRYO_DAEMON={}\n", cryo::coord::job_variable, job.text(), self.string());
     if (is_other)
         cryo::print("CRYO_RUNTIME_DIR={}\n", *runtime);
+    if (is_supervised)
+        cryo::print("{}=1\n", cryo::coord::fenced_variable);
     fflush(stdout);
     to_background(*null);
     loop.run();
@@ -153,14 +157,16 @@ bool try_to_join(Loop &loop, const Job &job, Fd socket, Daemon &daemon,
     Channel *at = up.get();
     up->on_end = [&loop] { loop.stop(); };
     up->on_secure = [at, &loop, &daemon, joined] {
+        daemon.lease().ask();
         at->send(Message(Type::join,
                          {{"addresses", daemon.tcp().addresses}, {"port", daemon.tcp().port}}));
         at->on_message(Speaker::coordinator, [&loop, &daemon, joined](const Message &message) {
-            if (*joined)
+            if (std::exchange(*joined, true)) {
                 daemon.command(message);
-            else
-                loop.stop();
-            *joined = true;
+                return;
+            }
+            daemon.joined(message);
+            loop.stop();
         });
     };
     const uint64_t limit =
@@ -253,15 +259,21 @@ Result<void> node()
         return listening;
     to_background(*null);
     lock.reset();
+    if (Result<void> armed = daemon.lease().arm(); !armed)
+        return armed; // no rank has come yet
     // Ranks that lose this daemon treat a checkpoint that is under way as abandoned.
     up->on_end = [&loop] { loop.stop(); };
     const std::function<void()> look = [&] {
-        if (daemon.had_ranks() && !daemon.busy())
+        if (daemon.had_ranks() && !daemon.busy()) {
+            up->send(Message(Type::leaving));
             loop.stop();
+        }
     };
     loop.after(idle_ms, [&] {
-        if (!daemon.had_ranks())
+        if (!daemon.had_ranks() && !daemon.busy()) {
+            up->send(Message(Type::leaving));
             loop.stop();
+        }
     });
     daemon.on_progress = look;
     loop.resume();

@@ -53,8 +53,9 @@ constexpr uint64_t most_index = ~uint32_t(0);
 constexpr uint64_t most_pid = 1U << 22;
 constexpr uint64_t most_errno = 4095;
 constexpr uint64_t most_notices = 1024;
-constexpr uint64_t most_files = 16384; // of a set's members, each
-constexpr uint64_t most_nodes = 64;    // of a set
+constexpr uint64_t most_files = 16384;      // of a set's members, each
+constexpr uint64_t most_nodes = 64;         // of a set
+constexpr uint64_t most_lease = 1ULL << 53; // in nanoseconds: a hundred days
 constexpr int most_depth = 8;
 
 constexpr bool optional = false;
@@ -68,6 +69,8 @@ constexpr Field error = {"error", Kind::text, most_text, optional};
 constexpr Field error_code = {"code", Kind::number, most_errno, optional};
 
 constexpr Field join[] = {addresses, port};
+constexpr Field joined[] = {{"lease_ns", Kind::number, most_lease, optional}};
+constexpr Field only_number[] = {{"number", Kind::number, most_number}};
 constexpr Field rank[] = {rank_number,
                           {"ranks", Kind::number, most_ranks},
                           {"pid", Kind::number, most_pid},
@@ -212,7 +215,10 @@ constexpr Form forms[] = {
     {Type::encoded, Speaker::member, "encoded", encoded},
     {Type::idle, Speaker::member, "idle", only_checkpoint},
     {Type::alive, Speaker::member, "alive", alive},
-    {Type::joined, Speaker::coordinator, "joined", {}},
+    {Type::renew, Speaker::member, "renew", only_number},
+    {Type::leaving, Speaker::member, "leaving", {}},
+    {Type::joined, Speaker::coordinator, "joined", joined},
+    {Type::renewed, Speaker::coordinator, "renewed", only_number},
     {Type::rank_refused, Speaker::coordinator, "rank_refused", rank_refused},
     {Type::place, Speaker::coordinator, "place", place},
     {Type::prepare, Speaker::coordinator, "prepare", prepare},

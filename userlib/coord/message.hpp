@@ -59,6 +59,9 @@ enum class Type : uint8_t {
     images,
     status,
     end,
+    renew,
+    leaving,
+    renewed,
 };
 
 struct Message {

@@ -58,6 +58,8 @@ void NodeRanks::accept()
         strangers_.known(*one);
         if (kind == FrameKind::hello)
             greet(one, body);
+        else if (kind == FrameKind::leash)
+            leashes_.hold(one);
         else
             one->close();
     };
@@ -81,6 +83,8 @@ void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view 
     else if (all_.contains(hello.rank))
         refused = fmt::format("rank {} is there already: one job runs under one mpirun at a time",
                               hello.rank);
+    if (leashes_.are_wanted())
+        channel->send(FrameKind::leash, {});
     if (!refused.empty()) {
         channel->send(FrameKind::refused, refused);
         channel->close_when_sent();
@@ -94,16 +98,27 @@ void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view 
     const uint32_t number = hello.rank;
     channel->on_frame = [this, number](FrameKind kind, std::string_view frame) {
         if (NodeRank *one = find(number))
-            on_frame(*one, kind, frame);
+            this->frame(*one, kind, frame);
     };
     channel->on_end = [this, number] { on_end(number); };
     const Welcome welcome = {
         .patience_ms = static_cast<uint32_t>((patience_of_ranks * longest_silence()).count())};
     channel->send(FrameKind::welcome, {reinterpret_cast<const char *>(&welcome), sizeof(welcome)});
-    report_(Message(Type::rank, {{"rank", number},
-                                 {"ranks", hello.ranks},
-                                 {"pid", rank.pid},
-                                 {"space", body.substr(sizeof(hello))}}));
+    rank.news = Message(Type::rank, {{"rank", number},
+                                     {"ranks", hello.ranks},
+                                     {"pid", rank.pid},
+                                     {"space", body.substr(sizeof(hello))}});
+    if (!leashes_.are_wanted())
+        report_(*std::exchange(rank.news, std::nullopt));
+}
+
+// A rank that could outlive this daemon is not told of, so it is not in the job.
+void NodeRanks::frame(NodeRank &rank, FrameKind kind, std::string_view body)
+{
+    if (!rank.news)
+        on_frame(rank, kind, body);
+    else if (kind == FrameKind::leash && leashes_.holds(rank.pid))
+        report_(*std::exchange(rank.news, std::nullopt));
 }
 
 } // namespace cryo::coord

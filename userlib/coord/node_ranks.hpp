@@ -11,6 +11,7 @@
 #include "base/fd.hpp"
 #include "coord/channel.hpp"
 #include "coord/imager.hpp"
+#include "coord/leashes.hpp"
 #include "coord/strangers.hpp"
 
 #include <cstdint>
@@ -32,10 +33,11 @@ struct NodeRank {
     std::shared_ptr<Channel> channel;
     std::optional<uint32_t> child; // its number in the tree, below this node
     std::unique_ptr<Imager> imager;
-    bool waits = false;  // for the end of its image
-    bool frozen = false; // the image no longer needs the rank
-    std::string local;   // the directory that its image is written to first, or ""
-    bool stored = false; // its image is complete there
+    bool waits = false;          // for the end of its image
+    bool frozen = false;         // the image no longer needs the rank
+    std::string local;           // the directory that its image is written to first, or ""
+    bool stored = false;         // its image is complete there
+    std::optional<Message> news; // of its coming, until it cannot outlive the daemon
 };
 
 class NodeRanks
@@ -43,6 +45,8 @@ class NodeRanks
   public:
     NodeRanks(Loop &loop, Report report);
     Result<void> listen(const std::string &path);
+    Leashes &leashes() { return leashes_; }
+    const Leashes &leashes() const { return leashes_; }
 
     std::function<void(NodeRank &, FrameKind, std::string_view)> on_frame;
     std::function<void(uint32_t)> on_end; // which removes it
@@ -51,17 +55,19 @@ class NodeRanks
     NodeRank *find(uint32_t number); // null: it has ended
     void remove(uint32_t number) { all_.erase(number); }
     bool empty() const { return all_.empty(); }
-    bool had_any() const { return had_any_; }
+    bool had_any() const { return had_any_ || leashes_.had_any(); }
 
   private:
     void accept();
     void greet(const std::shared_ptr<Channel> &channel, std::string_view body);
+    void frame(NodeRank &rank, FrameKind kind, std::string_view body);
 
     Loop &loop_;
     Report report_;
     Fd listener_;
     std::map<uint32_t, NodeRank> all_;
     bool had_any_ = false;
+    Leashes leashes_;
     Strangers strangers_; // from this node, of the same user
 };
 

@@ -4,6 +4,7 @@
 // only functions on strings.
 #include "coord/rank_side.hpp"
 
+#include "coord/leash.hpp"
 #include "coord/place.hpp"
 #include "sys/raw.hpp"
 
@@ -175,6 +176,16 @@ int RankSide::greet(const char *job, uint32_t rank, uint32_t ranks)
 
 int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ranks)
 {
+    const int connected = connect_in_job(environment, rank, ranks);
+    // One that was refused is not in the job; a daemon that is gone is that of a node which may be
+    // taken for lost.
+    if (connected < 0 && !refused_ && is_fenced(environment))
+        end_unfenced();
+    return connected;
+}
+
+int RankSide::connect_in_job(const char *const *environment, uint32_t rank, uint32_t ranks)
+{
     const Inside inside(*this);
     drop_connection();
     why_[0] = 0;
@@ -204,7 +215,12 @@ int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ra
         return fail(-socket, address.sun_path, "the node's daemon does not take connections");
     adopt(socket);
     const char *space = variable(environment, "PMIX_NAMESPACE");
-    const int greeted = greet(space != nullptr ? space : "", rank, ranks);
+    int greeted = greet(space != nullptr ? space : "", rank, ranks);
+    if (needs_leash_ && (greeted == 0 || refused_)) {
+        const int held = take_leash(connect_to(address)); // also what is refused may be here twice
+        refused_ = refused_ && held == 0;
+        greeted = held < 0 ? held : greeted;
+    }
     if (greeted < 0) {
         drop_connection();
         return greeted;

@@ -104,22 +104,26 @@ bool RankSide::is_ours() const
            restarts_ == restarts_of_process();
 }
 
-int RankSide::adopt(int socket)
+int RankSide::out_of_the_way(int socket)
 {
     long fd = sys::call(SYS_fcntl, socket, F_DUPFD_CLOEXEC, floor_fd);
     if (sys::failed(fd))
         fd = sys::call(SYS_fcntl, socket, F_DUPFD_CLOEXEC, 100); // a low RLIMIT_NOFILE
     if (sys::failed(fd))
-        fd = socket;
-    else
-        sys::call(SYS_close, socket);
-    fd_ = static_cast<int>(fd);
+        return socket;
+    sys::call(SYS_close, socket);
+    return static_cast<int>(fd);
+}
+
+int RankSide::adopt(int socket)
+{
+    fd_ = out_of_the_way(socket);
     pid_ = static_cast<int>(sys::call(SYS_getpid));
     restarts_ = restarts_of_process();
     in_.clear();
     out_.clear();
     messages_.clear();
-    welcome_ = answered_ = asked_ = false;
+    welcome_ = answered_ = asked_ = needs_leash_ = refused_ = false;
     if (const agent::Interface *agent = agent_of_process(); agent != nullptr)
         agent->own_fd(fd_, agent::OwnFdKind::other);
     return fd_;
@@ -203,11 +207,15 @@ bool RankSide::take_frame(FrameKind kind, const char *body, size_t length)
         welcome_ = true;
         return true;
     }
+    case FrameKind::leash:
+        needs_leash_ = true;
+        return true;
     case FrameKind::refused: {
         size_t n = 0;
         for (; n < length && n + 1 < sizeof(why_); n++)
             why_[n] = body[n];
         why_[n] = 0;
+        refused_ = true;
         return false;
     }
     case FrameKind::image_cut:

@@ -115,7 +115,11 @@ class RankSide final : public bookmark::Link
       private:
         RankSide &side_;
     };
+    int connect_in_job(const char *const *environment, uint32_t rank, uint32_t ranks);
     int adopt(int socket);
+    static int out_of_the_way(int socket);
+    int take_leash(int socket);
+    void end_unfenced();
     int greet(const char *job, uint32_t rank, uint32_t ranks);
     int fail(int error, const char *thing, const char *cause);
     void watch();
@@ -131,6 +135,9 @@ class RankSide final : public bookmark::Link
     static void signalled(void *self);
 
     int fd_ = -1;
+    int leash_ = -1;
+    bool needs_leash_ = false; // the daemon has said so
+    bool refused_ = false;     // likewise
     int pid_ = 0;
     uint32_t restarts_ = 0; // of this process, when it connected
     ByteStore in_, out_, messages_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/supervised.hpp"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 #include <unistd.h>
 #include <utility>
 
@@ -10,46 +10,51 @@ namespace cryo::coord {
 using nlohmann::json;
 
 // The daemon ignores SIGPIPE: a supervisor that was killed needs nothing any more.
-void Supervised::say(const std::string &line)
+void Supervised::say(const json &object)
 {
+    const std::string line = object.dump(-1, ' ', true, json::error_handler_t::replace) + "\n";
     if (to_ && write(to_.get(), line.data(), line.size()) < 0)
         to_.reset();
 }
 
-Supervised::Supervised(Fd to) : to_(std::move(to))
+Supervised::Supervised(Fd to, int64_t lease_ns) : to_(std::move(to))
 {
-    say(json({{"begun", true}}).dump() + "\n");
+    say({{"begun", true}, {"lease_ns", lease_ns}});
 }
 
 void Supervised::elsewhere()
 {
     if (!std::exchange(is_elsewhere_, true))
-        say(json({{"elsewhere", true}}).dump() + "\n");
+        say({{"elsewhere", true}});
 }
 
 void Supervised::saving()
 {
-    say(json({{"saving", true}}).dump() + "\n");
+    say({{"saving", true}});
 }
 
-void Supervised::running(bool elsewhere)
+void Supervised::running(bool elsewhere, bool unfenced)
 {
     if (has_run_)
         return;
     has_run_ = true;
-    say(json({{"running", true}, {"elsewhere", elsewhere || is_elsewhere_}}).dump() + "\n");
+    say({{"running", true}, {"elsewhere", elsewhere || is_elsewhere_}, {"unfenced", unfenced}});
 }
 
 void Supervised::launcher_ended(bool outlived)
 {
-    say(json({{"launcher_ended", true}, {"outlived", outlived}}).dump() + "\n");
+    say({{"launcher_ended", true}, {"outlived", outlived}});
 }
 
-void Supervised::ended(std::set<std::string> there)
+void Supervised::lost(const std::string &node, int64_t until_ns)
 {
-    there.merge(lost_);
-    const json line = {{"ended", true}, {"left", there}};
-    say(line.dump(-1, ' ', true, json::error_handler_t::replace) + "\n");
+    until_ns_ = std::max(until_ns_, until_ns);
+    say({{"lost", node}, {"until_ns", until_ns}});
+}
+
+void Supervised::ended(const std::set<std::string> &left, int64_t until_ns)
+{
+    say({{"ended", true}, {"left", left}, {"until_ns", std::max(until_ns_, until_ns)}});
 }
 
 } // namespace cryo::coord

@@ -3,9 +3,9 @@
 // What the first daemon of a supervised job has told of it (coord/supervised.hpp), and what
 // follows.
 //
-//     news.begin_run();
-//     if (news.take(line) == JobNews::now_running) ...
-//     Result<void> alone = news.check_end();     // nothing of the job is left on other nodes
+//     news.begin_run(Run::restart);
+//     if (news.take(line)) ...                     // all ranks are there
+//     Result<int64_t> gone = news.when_gone(now);  // then nothing is left on other nodes
 #pragma once
 
 #include "base/result.hpp"
@@ -19,11 +19,21 @@
 
 namespace cryo::recover {
 
+enum class Run {
+    first,   // from the beginning
+    restart, // what it starts ends with its node's daemon before it does anything (opal-restart)
+};
+
+struct LostNode {
+    std::string name;
+    int64_t noted_ns = 0; // since 1970, when its loss was told
+};
+
 class JobNews
 {
   public:
     // A launcher is started.
-    void begin_run();
+    void begin_run(Run run);
     pid_t keeper() const { return keeper_; } // of this run, as ompi-restart has told; 0: none
     // True: all ranks are there.
     bool take(const nlohmann::json &line);
@@ -36,21 +46,32 @@ class JobNews
     // If nothing more can come: the daemon has ended before the job.
     bool was_left() const { return has_begun_ && !left_ && !outlived_; }
 
-    bool knows_launchers_end() const { return outlived_.has_value(); }
-    // Ranks were there still when the launcher had ended.
-    bool launcher_left_ranks() const { return outlived_.value_or(false); }
-    // When all processes on this node have ended, and the daemon too: those of other nodes have.
-    Result<void> check_end() const;
+    // How the launcher's end is to be judged: whether ranks were left, or nodes were lost.
+    bool knows_launchers_end() const;
+    // Ranks were there still when the launcher had ended, or a node's daemon ended before them.
+    bool launcher_left_ranks() const { return outlived_.value_or(false) || !lost_.empty(); }
+    const std::vector<LostNode> &lost() const { return lost_; } // in this run
+    int64_t lease_ns() const { return lease_ns_; }
+
+    // When all processes on this node have ended: the time of CLOCK_BOOTTIME from which on those of
+    // other nodes have ended, too; 0: they have. `daemon_ended`: a time after which the daemon was
+    // gone; none: it is still there.
+    Result<int64_t> when_gone(std::optional<int64_t> daemon_ended) const;
 
   private:
+    Run run_ = Run::first;
     pid_t keeper_ = 0;
     bool has_begun_ = false; // there was a daemon
     bool has_run_ = false;   // all ranks were there
+    int64_t lease_ns_ = 0;   // the longest time that a node acts after the daemon's end
     // A rank was on another node when all were there last, in whatever run.
     std::optional<bool> is_elsewhere_;
     uint64_t heard_ns_ = 0;
+    bool is_unfenced_ = false; // one that has no lease, and is not below the supervisor
     std::optional<bool> outlived_;
     std::optional<std::vector<std::string>> left_; // nodes
+    int64_t until_ns_ = 0;
+    std::vector<LostNode> lost_;
 };
 
 } // namespace cryo::recover

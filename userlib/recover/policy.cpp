@@ -3,6 +3,7 @@
 
 #include "base/contents.hpp"
 #include "cli/unknown_option.hpp"
+#include "coord/new_hosts.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -34,6 +35,7 @@ class Reader
     void read_recovery(const toml::node &value);
     void read_faults(const toml::node &value);
     void read_process(const toml::table &fault);
+    void read_physical(const toml::table &fault);
     void read_signals(const toml::node &list);
     void read_exits(const toml::node &list);
     void wrong(const toml::node &where, const std::string &what);
@@ -81,8 +83,8 @@ std::string Reader::word_of(const toml::table &table, const char *name, const Na
     if (text == nullptr) {
         wrong(*value, fmt::format("{} has to be a text", name));
     } else if (std::ranges::find(later, text->get()) != later.end()) {
-        wrong(*value, fmt::format("{} = \"{}\": one process or tree has only \"{}\"", name,
-                                  text->get(), fmt::join(known, "\" and \"")));
+        wrong(*value, fmt::format("{} = \"{}\": here there is only \"{}\"", name, text->get(),
+                                  fmt::join(known, "\" and \"")));
     } else if (std::ranges::find(known, text->get()) == known.end()) {
         wrong(*value, no_such(name, text->get(), known));
     } else {
@@ -171,7 +173,6 @@ void Reader::read_exits(const toml::node &value)
 void Reader::read_process(const toml::table &fault)
 {
     check_names(fault, "in [[fault]],", {"detector", "recover", "signals", "exits", "limit"});
-    word_of(fault, "detector", {"process"}, {"network", "physical", "repeated"});
     word_of(fault, "recover", {"restart"}, {"ignore", "migration", "transfer"});
     if (const toml::node *list = fault.get("signals"))
         read_signals(*list);
@@ -189,11 +190,46 @@ void Reader::read_process(const toml::table &fault)
 void Reader::read_faults(const toml::node &value)
 {
     const toml::array *list = value.as_array();
-    const toml::table *fault =
-        list != nullptr && list->size() == 1 ? list->get(0)->as_table() : nullptr;
-    if (fault == nullptr)
-        return wrong(value, "fault has to be one table, as [[fault]]");
-    read_process(*fault);
+    if (list == nullptr || list->empty())
+        return wrong(value, "fault has to be a table, as [[fault]]");
+    std::set<std::string> seen;
+    for (const toml::node &one : *list) {
+        const toml::table *fault = one.as_table();
+        if (fault == nullptr)
+            return wrong(one, "fault has to be a table, as [[fault]]");
+        const std::string named =
+            word_of(*fault, "detector", {"process", "physical"}, {"network", "repeated"});
+        const std::string detector = named.empty() ? "process" : named;
+        if (!seen.insert(detector).second)
+            wrong(one, fmt::format("there are two [[fault]] with detector = \"{}\"", detector));
+        if (detector == "physical")
+            read_physical(*fault);
+        else
+            read_process(*fault);
+    }
+}
+
+void Reader::read_physical(const toml::table &fault)
+{
+    check_names(fault, "in [[fault]] of nodes,", {"detector", "recover", "spares", "pack"});
+    word_of(fault, "recover", {"migration"}, {"ignore", "restart", "transfer"});
+    if (const toml::node *pack = fault.get("pack")) {
+        if (pack->as_boolean() == nullptr)
+            wrong(*pack, "pack has to be true or false");
+        else
+            policy_.packs = pack->as_boolean()->get();
+    }
+    const toml::node *spares = fault.get("spares");
+    const toml::array *list = spares != nullptr ? list_of(*spares, "spares") : nullptr;
+    if (list == nullptr)
+        return;
+    for (const toml::node &one : *list) {
+        const auto *name = one.as_string();
+        if (name == nullptr || !coord::is_host_name(name->get()))
+            wrong(one, "spares has to be a list of names of hosts, such as \"n9\"");
+        else
+            policy_.spares.push_back(name->get());
+    }
 }
 
 Result<Policy> Reader::read(const toml::table &all)

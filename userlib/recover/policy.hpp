@@ -10,6 +10,11 @@
 //     signals = ["KILL", "SEGV"]     # ends by these are faults
 //     exits = [75]                   # and so are these exit statuses
 //     limit = 3                      # faults without a newer image in between
+//     [[fault]]
+//     detector = "physical"          # a node of an MPI job is lost
+//     recover = "migration"
+//     spares = ["n9"]
+//     pack = false                   # without a spare the job is given up
 //
 //     Result<Policy> policy = read_policy("policy.toml");
 #pragma once
@@ -20,6 +25,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cryo::recover {
 
@@ -29,6 +35,9 @@ struct Policy {
     std::set<int> exits = {};
     unsigned limit = 3;
     bool begins_again = true; // from the beginning, while there is no image yet
+    // Of jobs that lose a node:
+    std::vector<std::string> spares = {}; // which take the places of lost ones
+    bool packs = true; // without a spare: the others get more ranks than they have slots
 };
 
 // The error names the line, and for a word that is unknown the one most like it.

@@ -40,11 +40,14 @@ struct Published {
     unsigned faults = 0;
     unsigned recoveries = 0;
     std::string last_fault = {};
+    std::vector<std::string> lost_nodes = {}; // of a job
+    std::vector<std::string> spares = {};     // that are left
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Published, boot, pid_space, supervisor,
                                                 supervisor_started, program, program_started,
                                                 own_pid, command, directory, kept, checkpoint,
-                                                checkpoint_ns, faults, recoveries, last_fault)
+                                                checkpoint_ns, faults, recoveries, last_fault,
+                                                lost_nodes, spares)
 
 // Fills in the process's start, by which a later process of this number is told apart; 0: it is
 // gone.

@@ -20,6 +20,7 @@ void Report::begin(Fd pipe)
     pipe_ = std::move(pipe);
     fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
     text_.clear();
+    has_ended_ = false;
 }
 
 std::vector<nlohmann::json> Report::read()
@@ -47,6 +48,7 @@ std::vector<nlohmann::json> Report::read()
         }
     }
     text_.erase(0, begin);
+    has_ended_ = n == 0;
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR) || text_.size() > most_line)
         pipe_.reset();
     return lines;

@@ -25,6 +25,8 @@ class Report
     void begin(Fd pipe);
     void end() { pipe_.reset(); }
     int fd() const { return pipe_ ? pipe_.get() : -1; } // −1: nobody can report any more
+    // All who could report have ended.
+    bool has_ended() const { return has_ended_; }
     // The objects that have come, without waiting for more.
     // A writer of lines without end is not listened to any more.
     std::vector<nlohmann::json> read();
@@ -32,6 +34,7 @@ class Report
   private:
     Fd pipe_;
     std::string text_; // the beginning of a line
+    bool has_ended_ = false;
 };
 
 // Of a line; none: it has no such field, or one of another type than Cryo gives it.

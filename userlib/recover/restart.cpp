@@ -11,12 +11,12 @@
 namespace cryo::recover {
 
 Result<Restart> begin_restart(const Subject &subject, const std::string &image,
-                              const sigset_t &mask)
+                              const std::vector<std::string> &hosts, const sigset_t &mask)
 {
     Result<PipeEnds> report = make_pipe();
     if (!report)
         return report.error();
-    std::vector<std::string> words = subject.restart_words(image, report->write.get());
+    std::vector<std::string> words = subject.restart_words(image, report->write.get(), hosts);
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);
     for (std::string &word : words)

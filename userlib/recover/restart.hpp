@@ -3,7 +3,7 @@
 // The command that brings back what is supervised, and the line in which cr_restart says that it
 // has.
 //
-//     Result<Restart> begun = begin_restart(subject, "context.000007", mask);
+//     Result<Restart> begun = begin_restart(subject, "context.000007", {}, mask);
 //     report.begin(std::move(begun->report));
 //     ... const Return back = return_in(line);
 #pragma once
@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace cryo::recover {
 
@@ -34,7 +35,7 @@ struct Restart {
 
 // `mask`: what is blocked in it.
 Result<Restart> begin_restart(const Subject &subject, const std::string &image,
-                              const sigset_t &mask);
+                              const std::vector<std::string> &hosts, const sigset_t &mask);
 
 Return return_in(const nlohmann::json &line);
 

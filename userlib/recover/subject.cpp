@@ -10,6 +10,7 @@
 #include "recover/snapshots.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -62,7 +63,14 @@ class Program final : public Subject
         const Result<std::string> name = keeper::Series(keeping().directory).newest();
         return name && !name->empty() ? checkpoint_at(path_of(*name)) : Checkpoint();
     }
-    std::vector<std::string> restart_words(const std::string &name, int report) const override
+    Result<std::vector<std::string>> hosts_for(const std::string & /*name*/,
+                                               Nodes & /*nodes*/) const override
+    {
+        return std::vector<std::string>();
+    }
+    std::vector<std::string>
+    restart_words(const std::string &name, int report,
+                  const std::vector<std::string> & /*hosts*/) const override
     {
         std::vector<std::string> words = with_keeping(
             {cli::command("cr_restart"), "-q", "--supervisor", std::to_string(report)}, keeping());
@@ -82,7 +90,7 @@ class Job final : public Subject
 {
   public:
     Job(keeper::Settings keeping, const std::string &launcher, std::string series)
-        : Subject(std::move(keeping)), is_hydra_(coord::is_hydra(launcher)),
+        : Subject(std::move(keeping)), launcher_(launcher), is_hydra_(coord::is_hydra(launcher)),
           series_(std::move(series))
     {}
 
@@ -107,12 +115,14 @@ class Job final : public Subject
         return latest != nullptr ? checkpoint_at(path_of(std::to_string(latest->seq)))
                                  : Checkpoint();
     }
-    std::vector<std::string> restart_words(const std::string &name, int report) const override
+    std::vector<std::string> restart_words(const std::string &name, int report,
+                                           const std::vector<std::string> &hosts) const override
     {
         std::vector<std::string> words =
             with_keeping({cli::command("ompi-restart"), "--seq", name, "--supervisor",
                           std::to_string(report), "--series", series_},
                          keeping());
+        words.insert(words.end(), hosts.begin(), hosts.end());
         words.push_back(store());
         return words;
     }
@@ -149,10 +159,21 @@ class Job final : public Subject
                std::ranges::find(of_shell, status) != std::end(of_shell);
     }
     bool has_daemon() const override { return true; }
+    Result<std::vector<std::string>> hosts_for(const std::string &name, Nodes &nodes) const override
+    {
+        const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());
+        if (!found)
+            return found.error();
+        const coord::Snapshot *snapshot = found->find(std::stoi(name));
+        if (snapshot == nullptr)
+            return Error(ENOENT, path_of(name) + ": is no finished snapshot any more");
+        return nodes.options(*snapshot, launcher_);
+    }
 
   private:
     std::string store() const { return keeping().directory + "/" + keeper::reference_name; }
 
+    std::string launcher_;
     bool is_hydra_;
     std::string series_;
 };

@@ -5,10 +5,12 @@
 //
 //     const std::unique_ptr<Subject> subject = make_subject(settings, {"mpirun", "./app"});
 //     next = decision.after({.wait_status = subject->end_of(status)},
-//     (*subject->past(0))->offer()); posix_spawn(..., subject->restart_words(next.image, pipe));
+//     (*subject->past(0))->offer()); posix_spawn(..., subject->restart_words(next.image, pipe,
+//     hosts));
 #pragma once
 
 #include "keeper/settings.hpp"
+#include "recover/nodes.hpp"
 #include "recover/past.hpp"
 
 #include <cstdint>
@@ -39,7 +41,12 @@ class Subject
     virtual Checkpoint newest() const = 0;
     int64_t made_ns(const std::string &name) const;
     // The command that brings it back, and reports on the pipe `report`.
-    virtual std::vector<std::string> restart_words(const std::string &name, int report) const = 0;
+    // `hosts`: as hosts_for() has them.
+    virtual std::vector<std::string> restart_words(const std::string &name, int report,
+                                                   const std::vector<std::string> &hosts) const = 0;
+    // Options with which a job comes back on nodes that may be used.
+    virtual Result<std::vector<std::string>> hosts_for(const std::string &name,
+                                                       Nodes &nodes) const = 0;
     // The end of its first process, as that of a process of the program's.
     virtual int end_of(int wait_status) const = 0;
     virtual std::string end_text(pid_t pid, int wait_status) const = 0;

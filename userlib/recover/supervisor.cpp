@@ -43,7 +43,8 @@ std::string seconds_text(int64_t ns)
 Supervisor::Supervisor(Task task)
     : task_(std::move(task)), series_(new_series()),
       subject_(make_subject(task_.keeping, task_.words, series_)), decision_(task_.policy),
-      teller_(task_.words, task_.keeping.directory), wishes_(Wishes::ignored())
+      teller_(task_.words, task_.keeping.directory),
+      nodes_(task_.policy.spares, task_.policy.packs), wishes_(Wishes::ignored())
 {}
 
 Result<void> Supervisor::prepare()
@@ -75,6 +76,7 @@ Result<void> Supervisor::prepare()
     struct stat input = {};
     if (fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode))
         input_at_ = lseek(STDIN_FILENO, 0, SEEK_CUR);
+    teller_.said().spares = nodes_.spares_left();
     teller_.open();
     return {};
 }
@@ -102,7 +104,7 @@ Result<bool> Supervisor::begin()
         report_of_job_ = std::move(report->write);
         return true;
     }
-    listen_to(std::move(report->read));
+    listen_to(std::move(report->read), Run::first);
     keeper::Settings keeping = task_.keeping;
     keeping.made_directory = false; // an empty directory is still needed after a fault
     const Result<pid_t> kept = keeper::launch(keeping, child_);
@@ -126,19 +128,19 @@ void Supervisor::restart(const std::string &image)
     image_made_ns_ = subject_->made_ns(image);
     status_.reset();
     was_back_ = false;
-    Result<Restart> begun = begin_restart(*subject_, image, before_);
+    Result<Restart> begun = begin_restart(*subject_, image, hosts_, before_);
     if (!begun) {
         teller_.say(begun.error().text());
         status_ = W_EXITCODE(EAGAIN, 0);
     }
     child_ = begun ? begun->pid : 0;
-    listen_to(begun ? std::move(begun->report) : Fd());
+    listen_to(begun ? std::move(begun->report) : Fd(), Run::restart);
 }
 
-void Supervisor::listen_to(Fd report)
+void Supervisor::listen_to(Fd report, Run run)
 {
     report_.begin(std::move(report));
-    news_.begin_run();
+    news_.begin_run(run);
 }
 
 // The terminal has sent its signals to the program itself, or to cr_restart, which knows whether
@@ -244,6 +246,7 @@ void Supervisor::read_report()
 void Supervisor::welcome(const Return &back)
 {
     was_back_ = true;
+    nodes_.came();
     in_vain_ = 0;
     teller_.said().recoveries++;
     note_keeper(back.keeper);
@@ -296,10 +299,17 @@ bool Supervisor::await_change(int timeout_ms)
     return true;
 }
 
+// How long to wait for the launcher's end before this is called again.
+int Supervisor::look_at_nodes(LauncherEnd &launcher)
+{
+    return news_.lost().empty() ? -1 : launcher.next(child_);
+}
+
 void Supervisor::await_end()
 {
+    LauncherEnd launcher;
     while (!status_)
-        await_change(-1);
+        await_change(look_at_nodes(launcher));
     // What the program was sent with its end, and what cr_restart has said before its own.
     take_signals();
     read_report();

@@ -15,7 +15,9 @@
 #include "keeper/settings.hpp"
 #include "recover/decision.hpp"
 #include "recover/job_news.hpp"
+#include "recover/launcher_end.hpp"
 #include "recover/leftovers.hpp"
+#include "recover/nodes.hpp"
 #include "recover/past.hpp"
 #include "recover/report.hpp"
 #include "recover/restart.hpp"
@@ -64,7 +66,7 @@ class Supervisor
     void send_held();
     bool is_left_alone() const;
     bool reap();
-    void listen_to(Fd report);
+    void listen_to(Fd report, Run run);
     void read_report();
     void welcome(const Return &back);
     template <class Enough>
@@ -72,6 +74,8 @@ class Supervisor
     bool has_left_others();
     Result<void> end_leftovers();
     Result<void> await_rest();
+    void await_leases(int64_t gone_ns);
+    int look_at_nodes(LauncherEnd &launcher);
     void look_at_images();
     Action judge();
     Result<std::unique_ptr<Past>> take_past();
@@ -89,7 +93,9 @@ class Supervisor
     Decision decision_;
     Teller teller_;
     Leftovers leftovers_;
-    sigset_t before_ = {}; // what was blocked when we began
+    Nodes nodes_;                    // of a job
+    std::vector<std::string> hosts_; // for its next restart
+    sigset_t before_ = {};           // what was blocked when we began
     Fd signals_;
     Fd watch_;         // of the directory of the images
     Report report_;    // of cr_restart, or of a job's first daemon

@@ -2,6 +2,7 @@
 // What follows when the program has ended: whether it was a fault, what has to end before it can
 // come back, and from what.
 #include "base/clock.hpp"
+#include "cli/text.hpp"
 #include "recover/supervisor.hpp"
 
 #include <algorithm>
@@ -90,7 +91,37 @@ Result<void> Supervisor::await_rest()
     if (!subject_->has_daemon())
         return {};
     await_daemon([] { return false; });
-    return news_.check_end();
+    const int64_t now = clock_ns(CLOCK_BOOTTIME);
+    const Result<int64_t> gone =
+        news_.when_gone(report_.has_ended() ? std::optional<int64_t>(now) : std::nullopt);
+    if (!gone)
+        return gone.error();
+    await_leases(*gone);
+    return {};
+}
+
+// A node that does not answer may act until its lease has ended. When the margin is over, too, its
+// ranks are dead, wherever it is.
+void Supervisor::await_leases(int64_t gone_ns)
+{
+    constexpr int64_t ms = 1'000'000;
+    const int64_t begun = clock_ns(CLOCK_BOOTTIME);
+    for (int64_t left; (left = gone_ns - clock_ns(CLOCK_BOOTTIME)) > 0 && wishes_.end() == 0;)
+        pause(static_cast<int>(std::min<int64_t>(left / ms + 1, INT32_MAX)));
+    const std::string waited = cli::duration_text(
+        static_cast<uint64_t>(std::max<int64_t>(clock_ns(CLOCK_BOOTTIME) - begun, 0)));
+    for (const LostNode &node : news_.lost()) {
+        nodes_.lose(node.name);
+        teller_.say(fmt::format("node {} was lost at {}; after {} more its ranks are dead",
+                                node.name, cli::time_text(node.noted_ns), waited));
+    }
+    if (news_.lost().empty() && gone_ns > begun)
+        teller_.say(fmt::format("the job's daemon has ended before it was known what became of "
+                                "other nodes; after {} their ranks are dead",
+                                waited));
+    teller_.said().lost_nodes = nodes_.lost();
+    teller_.said().spares = nodes_.spares_left();
+    teller_.publish();
 }
 
 void Supervisor::tell_fault(const End &end)
@@ -166,17 +197,33 @@ Action Supervisor::judge()
         return stop(done.error());
     if (Result<void> done = await_rest(); !done)
         return stop(done.error());
-    if (!was_back_)
+    if (!was_back_) {
+        if (news_.lost().empty())
+            nodes_.failed(); // else that was the cause
         pause(pause_ms << std::min(in_vain_++, most_doublings));
+    }
     Result<std::unique_ptr<Past>> past = take_past();
     if (!past)
         return stop(past.error());
     Action next = decision_.after(end, (*past)->offer());
+    if (next.what == Do::begin_again && nodes_.any_lost())
+        return {.what = Do::give_up,
+                .why = fmt::format("there is no image yet; start it again without node {}",
+                                   fmt::join(nodes_.lost(), ", "))};
     for (const std::string &name : next.abandoned) {
         teller_.say(fmt::format("it has come no further than {}, which is abandoned",
                                 subject_->path_of(name)));
         if (Result<void> done = (*past)->abandon(name); !done)
             return stop(done.error());
+    }
+    if (next.what == Do::restart) {
+        Result<std::vector<std::string>> hosts = subject_->hosts_for(next.image, nodes_);
+        if (!hosts)
+            return stop(hosts.error());
+        hosts_ = std::move(*hosts);
+        if (!nodes_.told().empty())
+            teller_.say(nodes_.told());
+        teller_.said().spares = nodes_.spares_left();
     }
     take_signals();
     return next;

@@ -36,6 +36,36 @@ TEST(LauncherOptions, PlacesAndTransportsAreGivenAgain)
               Words({"--map-by=:OVERSUBSCRIBE"}));
 }
 
+TEST(LauncherOptions, NewHostsReplaceNumbersOfRanksPerHost)
+{
+    const Words hosts = cryo::coord::host_options("mpirun", "n1:4,n9:4");
+    EXPECT_EQ(hosts, Words({"--host", "n1:4,n9:4"}));
+    EXPECT_EQ(again({"mpirun", "--hostfile", "nodes", "-rf", "ranks", "-N", "4", "--map-by",
+                     "ppr:4:node", "--bind-to", "core", "./app"},
+                    hosts),
+              Words({"--bind-to", "core"}));
+    EXPECT_EQ(again({"mpirun", "--host", "n1,n2", "--map-by", "node", "--nolocal", "./app"}, hosts),
+              Words({"--map-by", "node"}));
+    // Hosts without numbers leave the rest as it is.
+    EXPECT_EQ(again({"mpirun", "--host", "n1,n2", "-N", "4", "./app"}, {"--host", "n3,n4"}),
+              Words({"-N", "4"}));
+}
+
+TEST(LauncherOptions, HostsAreListedWithTheirSlots)
+{
+    using cryo::coord::HostRanks;
+    using Hosts = std::vector<HostRanks>;
+    const auto listed = [](const Words &command) {
+        return cryo::coord::listed_hosts(command, "/srv/ann");
+    };
+    EXPECT_EQ(listed({"mpirun", "-n", "4", "--host", "n1:4,n2,n2", "./app"}),
+              (Hosts{{"n1", 0, 4}, {"n2", 0, 2}}));
+    EXPECT_EQ(listed({"mpirun", "--host=n1:4", "./app"}), (Hosts{{"n1", 0, 4}}));
+    EXPECT_EQ(listed({"mpirun", "-n", "4", "./app", "--host", "n1"}), Hosts());
+    EXPECT_EQ(listed({"mpirun", "--hostfile", "no-such-file", "./app"}), Hosts());
+    EXPECT_EQ(listed({"./app"}), Hosts());
+}
+
 TEST(LauncherOptions, NumbersAndDirectoriesOfRanksAreNot)
 {
     EXPECT_EQ(again({"mpirun", "-n", "4", "--wdir", "/tmp", "--preload-files", "a", "./app"}),

@@ -23,35 +23,44 @@ nlohmann::json ended(const std::vector<std::string> &left)
     return {{"ended", true}, {"left", left}};
 }
 
+constexpr int64_t now = 1000;
+constexpr int64_t unknown = -1;
+
+int64_t gone(const JobNews &news, std::optional<int64_t> daemon_ended = std::nullopt)
+{
+    const Result<int64_t> gone = news.when_gone(daemon_ended);
+    return gone ? *gone : unknown;
+}
+
 TEST(JobNews, ARunWithoutADaemonHasNoRanks)
 {
     JobNews news;
-    news.begin_run();
-    EXPECT_TRUE(news.check_end());
+    news.begin_run(Run::first);
+    EXPECT_EQ(gone(news), 0);
 }
 
 TEST(JobNews, ADaemonThatHasSeenAllOfThemEndIsBelieved)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     EXPECT_FALSE(news.take({{"keeper", 7}}));
     EXPECT_EQ(news.keeper(), 7);
-    EXPECT_TRUE(news.check_end()); // no daemon yet
+    EXPECT_EQ(gone(news), 0); // no daemon yet
     EXPECT_FALSE(news.take(begun));
     EXPECT_TRUE(news.take(running(true)));
-    EXPECT_FALSE(news.check_end()); // it was killed, or has not ended yet
+    EXPECT_EQ(gone(news), unknown); // it was killed, or has not ended yet
     EXPECT_FALSE(news.take(ended({})));
-    EXPECT_TRUE(news.check_end());
+    EXPECT_EQ(gone(news), 0);
 }
 
 TEST(JobNews, NodesAreNamed)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     news.take(begun);
     news.take(running(true));
     news.take(ended({"n2", "n3"}));
-    const Result<void> end = news.check_end();
+    const Result<int64_t> end = news.when_gone(now);
     ASSERT_FALSE(end);
     EXPECT_NE(end.error().text().find("its ranks on n2, n3"), std::string::npos);
 }
@@ -59,30 +68,30 @@ TEST(JobNews, NodesAreNamed)
 TEST(JobNews, RanksThatHaveNotComeMayBeAnywhere)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     news.take(begun);
     news.take(ended({}));
-    EXPECT_FALSE(news.check_end());
+    EXPECT_EQ(gone(news), unknown);
 }
 
 TEST(JobNews, WhereAllWereHereNoneIsElsewhere)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     news.take(begun);
     news.take(running(false));
-    EXPECT_TRUE(news.check_end()); // also without a daemon's last words
-    news.begin_run();
+    EXPECT_EQ(gone(news), 0); // also without a daemon's last words
+    news.begin_run(Run::first);
     news.take(begun);
-    EXPECT_TRUE(news.check_end()); // nor of one to which not all have come back
+    EXPECT_EQ(gone(news), 0); // nor of one to which not all have come back
     news.take(ended({"n2"}));
-    EXPECT_FALSE(news.check_end());
+    EXPECT_EQ(gone(news), unknown);
 }
 
 TEST(JobNews, WhatAFalseDaemonSaysIsNotBelieved)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     for (const char *text :
          {R"({"keeper": "7"})", R"({"keeper": [7]})", R"({"running": "true", "elsewhere": 0})",
           R"({"launcher_ended": 1, "outlived": "x"})", R"({"ended": {}, "left": 7})"})
@@ -91,11 +100,11 @@ TEST(JobNews, WhatAFalseDaemonSaysIsNotBelieved)
     EXPECT_FALSE(news.knows_launchers_end());
     news.take(begun);
     EXPECT_TRUE(news.take({{"running", true}, {"elsewhere", "no"}}));
-    EXPECT_FALSE(news.check_end());
+    EXPECT_EQ(gone(news), unknown);
     for (const char *text : {R"({"ended": true, "left": 7})", R"({"ended": true, "left": [7]})",
                              R"({"ended": true})"}) {
         news.take(nlohmann::json::parse(text));
-        EXPECT_FALSE(news.check_end()) << text;
+        EXPECT_EQ(gone(news), unknown) << text;
     }
 }
 
@@ -103,17 +112,17 @@ TEST(JobNews, WhatAFalseDaemonSaysIsNotBelieved)
 TEST(JobNews, ARunThatHasComeElsewhereIsElsewhere)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     news.take(begun);
     news.take(running(false));
-    news.begin_run();
+    news.begin_run(Run::first);
     news.take(begun);
     EXPECT_FALSE(news.take({{"elsewhere", true}}));
-    EXPECT_FALSE(news.check_end()); // its daemon was killed
+    EXPECT_EQ(gone(news), unknown); // its daemon was killed
     news.take(ended({}));
-    EXPECT_FALSE(news.check_end()); // not all had come
+    EXPECT_EQ(gone(news), unknown); // not all had come
     news.take(running(false));
-    EXPECT_TRUE(news.check_end());
+    EXPECT_EQ(gone(news), 0);
 }
 
 // What a job's daemon says is what the supervisor hears.
@@ -125,20 +134,75 @@ TEST(JobNews, ADaemonOfOtherNodesSaysSoBeforeAllRanksAreThere)
     JobNews news;
     news.take(begun);
     news.take(running(false));
-    news.begin_run();
-    coord::Supervised said(std::move(pipe.write));
+    news.begin_run(Run::first);
+    coord::Supervised said(std::move(pipe.write), 0);
     said.elsewhere();
     for (const nlohmann::json &line : report.read())
         news.take(line);
-    EXPECT_FALSE(news.check_end()); // nor if the daemon is killed now
-    said.running(false);
+    EXPECT_EQ(gone(news), unknown); // nor if the daemon is killed now
+    said.running(false, false);
     for (const nlohmann::json &line : report.read())
         news.take(line);
-    EXPECT_FALSE(news.check_end());
-    said.ended({});
+    EXPECT_EQ(gone(news), unknown);
+    said.ended({}, 0);
     for (const nlohmann::json &line : report.read())
         news.take(line);
-    EXPECT_TRUE(news.check_end());
+    EXPECT_EQ(gone(news), 0);
+}
+
+const nlohmann::json begun_with_leases = {{"begun", true}, {"lease_ns", 20}};
+
+// A run of all ranks, some of them elsewhere, with leases.
+JobNews of_several_nodes()
+{
+    JobNews news;
+    news.begin_run(Run::first);
+    news.take(begun_with_leases);
+    news.take(running(true));
+    return news;
+}
+
+TEST(JobNews, ANodeThatIsLostIsGoneWithItsLease)
+{
+    JobNews news = of_several_nodes();
+    EXPECT_TRUE(news.lost().empty());
+    news.take({{"lost", "n2"}, {"until_ns", 1015}});
+    ASSERT_EQ(news.lost().size(), 1U);
+    EXPECT_EQ(news.lost()[0].name, "n2");
+    EXPECT_TRUE(news.launcher_left_ranks());
+    news.take({{"ended", true}, {"left", nlohmann::json::array()}, {"until_ns", 1015}});
+    EXPECT_EQ(gone(news, now), 1015);
+}
+
+TEST(JobNews, LeasesEndAfterADaemonThatWasKilled)
+{
+    const JobNews news = of_several_nodes();
+    EXPECT_EQ(gone(news), unknown); // it is there, and may still give leases
+    EXPECT_EQ(gone(news, now), now + 20);
+}
+
+TEST(JobNews, RanksWithoutALeaseMayGoOn)
+{
+    JobNews news;
+    news.begin_run(Run::first);
+    news.take(begun_with_leases);
+    news.take({{"running", true}, {"elsewhere", true}, {"unfenced", true}});
+    EXPECT_EQ(gone(news, now), unknown);
+    news.take(ended({"n1"})); // below no supervisor
+    EXPECT_EQ(gone(news, now), unknown);
+}
+
+TEST(JobNews, WhatARestartStartsHasALeaseBeforeItActs)
+{
+    JobNews news = of_several_nodes();
+    news.begin_run(Run::first);
+    news.take(begun_with_leases);
+    EXPECT_EQ(gone(news, now), unknown); // a program does what it likes before MPI_Init
+    news.begin_run(Run::restart);
+    news.take(begun_with_leases);
+    EXPECT_EQ(gone(news, now), now + 20);
+    news.take({{"ended", true}, {"left", nlohmann::json::array()}, {"until_ns", 7}});
+    EXPECT_EQ(gone(news, now), 7);
 }
 
 TEST(JobNews, ADaemonThatIsAtWorkIsNotSilent)
@@ -151,7 +215,7 @@ TEST(JobNews, ADaemonThatIsAtWorkIsNotSilent)
     EXPECT_FALSE(news.is_silent(1000 * second, 1000 * second));
     EXPECT_FALSE(news.is_silent(1000 * second, 1059 * second));
     EXPECT_TRUE(news.is_silent(1000 * second, 1060 * second));
-    coord::Supervised said(std::move(pipe.write));
+    coord::Supervised said(std::move(pipe.write), 0);
     report.read();
     said.saving(); // of a checkpoint that ends when the ranks have long ended
     EXPECT_EQ(report.read().size(), 1U);
@@ -163,7 +227,7 @@ TEST(JobNews, ADaemonThatIsAtWorkIsNotSilent)
 TEST(JobNews, ADaemonMayLeaveTheJob)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     EXPECT_FALSE(news.was_left());
     news.take(begun);
     EXPECT_TRUE(news.was_left()); // if it is not there any more
@@ -174,12 +238,13 @@ TEST(JobNews, ADaemonMayLeaveTheJob)
 TEST(JobNews, ALauncherMayLeaveItsRanks)
 {
     JobNews news;
-    news.begin_run();
+    news.begin_run(Run::first);
     EXPECT_FALSE(news.knows_launchers_end());
+    news.take(running(false));
     news.take({{"launcher_ended", true}, {"outlived", true}});
     EXPECT_TRUE(news.knows_launchers_end());
     EXPECT_TRUE(news.launcher_left_ranks());
-    news.begin_run();
+    news.begin_run(Run::first);
     EXPECT_FALSE(news.launcher_left_ranks());
 }
 

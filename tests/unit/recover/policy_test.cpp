@@ -64,11 +64,42 @@ TEST(Policy, RefusesByNameWhatJobsAloneWillHave)
     for (const char *word : {"ignore", "migration", "transfer"})
         EXPECT_EQ(mistake(std::string("[[fault]]\nrecover = \"") + word + "\"\n"),
                   std::string("p.toml:2: recover = \"") + word +
-                      "\": one process or tree has only \"restart\"");
-    EXPECT_NE(mistake("[[fault]]\ndetector = \"network\"\n").find("only \"process\""),
+                      "\": here there is only \"restart\"");
+    EXPECT_NE(mistake("[[fault]]\ndetector = \"network\"\n").find("only \"process\" and "),
               std::string::npos);
     EXPECT_NE(mistake("[recovery]\nprotocol = \"pessimistic\"\n").find("only \"coordinated\""),
               std::string::npos);
+}
+
+TEST(Policy, HasSparesForNodes)
+{
+    const Result<Policy> policy = parse_policy("[[fault]]\n"
+                                               "limit = 7\n"
+                                               "[[fault]]\n"
+                                               "detector = \"physical\"\n"
+                                               "recover = \"migration\"\n"
+                                               "spares = [\"n9\", \"n10.cluster\"]\n"
+                                               "pack = false\n",
+                                               "p.toml");
+    ASSERT_TRUE(policy) << policy.error().text();
+    EXPECT_EQ(policy->spares, (std::vector<std::string>{"n9", "n10.cluster"}));
+    EXPECT_FALSE(policy->packs);
+    EXPECT_EQ(policy->limit, 7U);
+    EXPECT_TRUE(Policy().packs);
+}
+
+TEST(Policy, NamesMistakesInWhatItSaysOfNodes)
+{
+    const std::string nodes = "[[fault]]\ndetector = \"physical\"\n";
+    EXPECT_EQ(mistake(nodes + "spare = []\n"),
+              "p.toml:3: in [[fault]] of nodes, 'spare' is unknown "
+              "(did you mean 'spares'?)");
+    for (const char *line : {"spares = \"n9\"\n", "spares = [9]\n", "spares = [\"n9:4\"]\n",
+                             "spares = [\"-x\"]\n", "pack = 1\n", "limit = 3\n"})
+        EXPECT_TRUE(mistake(nodes + line).starts_with("p.toml:3:"))
+            << line << mistake(nodes + line);
+    EXPECT_EQ(mistake(nodes + nodes),
+              "p.toml:3: there are two [[fault]] with detector = \"physical\"");
 }
 
 TEST(Policy, RefusesValuesOfAnotherKind)

@@ -83,7 +83,7 @@ TEST(Subject, AnErrnoIsNotTakenForASignal)
 
 TEST(Subject, JobsComeFromTheirSnapshots)
 {
-    const std::vector<std::string> words = job()->restart_words("4", 9);
+    const std::vector<std::string> words = job()->restart_words("4", 9, {});
     EXPECT_TRUE(words.front().ends_with("/ompi-restart"));
     EXPECT_EQ(words.back(), "/run/context.ckpt");
     EXPECT_EQ(job()->path_of("4"), "/run/context.ckpt/4");
