@@ -5,6 +5,9 @@
 //
 //     fake_rank STEPS DIRECTORY    prints "rank R: STEPS steps, sum" and, after a restart, where
 //                                  it was; touches DIRECTORY/started.R
+//
+// With FAKE_WITNESS=DIRECTORY it notes there again and again which of its incarnations acts, and
+// touches DIRECTORY/doubled if it finds that a younger one has begun.
 #include "coord/place.hpp"
 #include "coord/rank_side.hpp"
 
@@ -50,6 +53,7 @@ volatile bool busy = true;
 volatile bool missed;
 uint32_t self;
 uint32_t size_of_job;
+int64_t incarnation;    // when this one has begun
 std::atomic<long> step; // collectives that this rank has entered
 std::vector<char> parent_environment;
 std::vector<const char *> parent_variables;
@@ -75,8 +79,28 @@ void read_parent_environment()
     parent_variables.push_back(nullptr);
 }
 
+int64_t now_ns()
+{
+    timespec now = {};
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return now.tv_sec * int64_t(1'000'000'000) + now.tv_nsec;
+}
+
+void bear_witness(const char *directory)
+{
+    const std::string name = std::string(directory) + "/acts." + std::to_string(self);
+    const int file = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int64_t youngest = 0;
+    if (pread(file, &youngest, sizeof(youngest), 0) == sizeof(youngest) && youngest > incarnation)
+        close(open((std::string(directory) + "/doubled").c_str(), O_WRONLY | O_CREAT, 0600));
+    else
+        static_cast<void>(pwrite(file, &incarnation, sizeof(incarnation), 0) > 0);
+    close(file);
+}
+
 void after_restart()
 {
+    incarnation = now_ns();
     read_parent_environment();
     const int connected = link_side.connect(parent_variables.data(), self, size_of_job);
     dprintf(STDOUT_FILENO, "rank %u: restarted at step %ld%s%s\n", self, step.load(),
@@ -177,8 +201,12 @@ int main(int argc, char **argv)
     // Before its last step a rank waits for this file: a test that has other things to do first
     // says when the job may end.
     const std::string end = getenv("FAKE_HELD") != nullptr ? std::string(argv[2]) + "/end" : "";
+    const char *witness = getenv("FAKE_WITNESS");
+    incarnation = now_ns();
     unsigned long sum = self;
     while (step < steps) {
+        if (witness != nullptr && step % 10 == 0)
+            bear_witness(witness);
         stand_still();
         if (step == steps - 1 && !end.empty() && access(end.c_str(), F_OK) != 0) {
             compute(1000);

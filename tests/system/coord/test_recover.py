@@ -40,11 +40,12 @@ class Supervising(jobs.Case):
         self.kept = Path(self.scratch, "kept")
         self.more = {"CRYO_MPIRUN": str(jobs.MPIRUN)}
 
-    def supervise(self, ranks, steps=20_000, interval="100ms", policy="", options=()):
+    def supervise(self, ranks, steps=20_000, interval="100ms", policy="", options=(),
+                  before=()):
         file = Path(self.scratch, "policy.toml")
         file.write_text(policy, encoding="utf-8")
         words = [jobs.OPTIONS.bin + "/cr_run", f"--recover={file}", "--interval", interval, "--into",
-                 str(self.kept), self.launcher, *options, "-n", str(ranks), jobs.OPTIONS.rank,
+                 str(self.kept), *before, self.launcher, *options, "-n", str(ranks), jobs.OPTIONS.rank,
                  str(steps), self.scratch]
         job = jobs.Job(self, words, self.settings(**self.more))
         self.addCleanup(self.end_rest, job)
@@ -190,7 +191,7 @@ while :; do sleep 0.05; done
         self.assertIn("there is no older image", text)
 
     def test_node_that_is_lost(self):
-        """Its ranks may go on there, where nobody sees them: the job is not brought back."""
+        """With its daemon its ranks end."""
         self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
         job = self.supervise(2)
         self.await_snapshot(job)
@@ -198,9 +199,9 @@ while :; do sleep 0.05; done
                 if b"CRYO_NODE=node1" in Path(f"/proc/{pid}/environ").read_bytes()]
         self.assertEqual(len(lost), 1)
         os.kill(lost[0], signal.SIGKILL)
-        os.kill(self.ranks()[0], signal.SIGKILL)
-        text = job.end(137)
-        self.assertIn("nothing shows that its ranks on node1 have ended", text)
+        self.await_recovery(job, 1)
+        self.assertIn("without node node1", job.text())
+        self.end_well(job, 2)
 
     def test_other_node_that_is_there(self):
         self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
