@@ -22,7 +22,7 @@ struct Options {
     std::string where;
     int seq = -1;
     std::string hostfile;
-    std::string hosts; // "n1:4,n9:4"
+    std::string hosts;                  // "n1:4,n9:4"
     std::optional<std::string> weights; // "" is a mistake
     std::optional<std::string> weights_file;
     std::string mpirun;
