@@ -470,6 +470,7 @@ class Restarts(jobs.Case):
     def disturbed(self, number):
         """A restart of which anybody gets a signal at a random moment."""
         again = self.restart(self.reference)
+        Path(self.scratch, "end").touch()
         time.sleep(self.random.random() * 0.5)
         victim = self.random.choice(again.everything())
         with contextlib.suppress(ProcessLookupError):
