@@ -34,9 +34,10 @@ void add_options(CLI::App &app, Options &options)
                        options.directories.front() + "); may be given several times")
         ->type_name("DIRECTORY")
         ->allow_extra_args(false);
-    cryo::cli::add_examples(app, {{"cr_metrics", "serves http://127.0.0.1:9464/metrics"},
-                                  {"cr_metrics --listen 127.0.0.1:0 --directory ~/metrics",
-                                   "serves your own programs"}});
+    cryo::cli::add_examples(
+        app,
+        {{"cr_metrics --listen 127.0.0.1:9464", "serves http://127.0.0.1:9464/metrics"},
+         {"cr_metrics --listen 127.0.0.1:0 --directory ~/metrics", "serves your own programs"}});
 }
 
 int run(int argc, char **argv)

@@ -11,6 +11,7 @@
 """
 import argparse
 import os
+import random
 import re
 import shutil
 import signal
@@ -128,6 +129,10 @@ class Job:
 
 class Case(unittest.TestCase):
     identity = {} # whose jobs and commands they are, as subprocess takes it
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
 
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="cryo-co-", dir="/tmp")

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import json
 import os
-import random
 import re
 import resource
 import signal
@@ -381,10 +380,6 @@ class Deaths(jobs.Case):
 
     ROUNDS = 100 if SOAK else 1
 
-    def setUp(self):
-        super().setUp()
-        self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
-
     def one(self, kill):
         for turn in range(self.ROUNDS):
             if turn > 0: # what the last one has left is not in its way
@@ -462,7 +457,6 @@ class Restarts(jobs.Case):
 
     def setUp(self):
         super().setUp()
-        self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
         job = self.start(3, self.STEPS, FAKE_NODES="2", FAKE_MEGABYTES="8")
         self.reference, _ = self.save(job)
         job.kill()

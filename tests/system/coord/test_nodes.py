@@ -83,7 +83,7 @@ class OnNodes(test_recover.Supervising):
         self.check_single()
 
 
-class Fence(OnNodes):
+class Stopped(OnNodes):
     def test_stopped_daemon(self):
         """Its ranks go on to the end of the lease, and not any longer, though it never runs again."""
         job = self.begin(3, 2)
@@ -116,6 +116,8 @@ class Fence(OnNodes):
         self.assertEqual(self.of_node("node1", "fake_rank"), [])
         self.end_single(job, 4)
 
+
+class Killed(OnNodes):
     def test_killed_daemon(self):
         """What it has held ends with it."""
         job = self.begin(3, 2)
@@ -134,7 +136,7 @@ class Fence(OnNodes):
         self.end_single(job, 3)
 
 
-class Places(OnNodes):
+class Spares(OnNodes):
     def lose(self, job, name, recovery):
         self.signal_all(self.of_node(name), signal.SIGSTOP)
         self.await_recovery(job, recovery)
@@ -157,13 +159,6 @@ class Places(OnNodes):
         self.assertEqual(len(self.of_node("node9", "fake_rank")), 2)
         self.end_single(job, 4)
 
-    def test_two_nodes_at_once(self):
-        job = self.begin(3, 3)
-        self.signal_all(self.of_node("node1") + self.of_node("node2"), signal.SIGSTOP)
-        self.await_recovery(job, 1)
-        self.assertIn("ranks go to node0:3", job.text())
-        self.end_single(job, 3)
-
     def test_spare_that_does_not_answer(self):
         """Nothing listens on node8: the restart with it fails, and the next one does without."""
         job = self.begin(2, 2, words=["--spares", "node8,node9"])
@@ -173,6 +168,15 @@ class Places(OnNodes):
         self.assertIn("with spare node8", job.text())
         self.assertIn("with spare node9", job.text())
         self.end_single(job, 2)
+
+
+class Places(OnNodes):
+    def test_two_nodes_at_once(self):
+        job = self.begin(3, 3)
+        self.signal_all(self.of_node("node1") + self.of_node("node2"), signal.SIGSTOP)
+        self.await_recovery(job, 1)
+        self.assertIn("ranks go to node0:3", job.text())
+        self.end_single(job, 3)
 
     def test_no_place(self):
         job = self.begin(4, 2, policy='[[fault]]\ndetector = "physical"\nrecover = "migration"\npack = false\n')

@@ -190,6 +190,30 @@ while :; do sleep 0.05; done
         text = job.end(137)
         self.assertIn("there is no older image", text)
 
+    def test_status_of_its_own_while_ranks_are_ending(self):
+        """A launcher may end before those that it has killed: its exit status counts all the same."""
+        Path(self.launcher).unlink()
+        Path(self.launcher).write_text(SLOW_LAUNCHER.format(mpirun=jobs.MPIRUN), encoding="utf-8")
+        Path(self.launcher).chmod(0o700)
+        job = self.supervise(2, steps=10_000_000, interval="1h")
+        Path(self.scratch, "end").touch()
+        text = job.end(3)
+        self.assertNotIn("the launcher (", text)
+
+    def test_terminated(self):
+        job = self.supervise(2, steps=10_000_000)
+        self.await_snapshot(job)
+        os.kill(job.pid, signal.SIGTERM)
+        self.assertNotIn("back", job.end(143))
+
+    def test_refused(self):
+        for words, why in ((["--mpi", "sh", "-c", "true"], "only if cr_run starts its launcher"),
+                           (["srun", "true"], "jobs under srun")):
+            done = self.tool("cr_run", "--recover", *words, code=255)
+            self.assertIn(why, done.stderr)
+
+
+class Elsewhere(Supervising):
     def test_node_that_is_lost(self):
         """With its daemon its ranks end."""
         self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
@@ -230,28 +254,6 @@ while :; do sleep 0.05; done
         os.kill(ranks[0], signal.SIGKILL)
         text = job.end(137)
         self.assertIn("nothing shows that its ranks on node1 have ended", text)
-
-    def test_status_of_its_own_while_ranks_are_ending(self):
-        """A launcher may end before those that it has killed: its exit status counts all the same."""
-        Path(self.launcher).unlink()
-        Path(self.launcher).write_text(SLOW_LAUNCHER.format(mpirun=jobs.MPIRUN), encoding="utf-8")
-        Path(self.launcher).chmod(0o700)
-        job = self.supervise(2, steps=10_000_000, interval="1h")
-        Path(self.scratch, "end").touch()
-        text = job.end(3)
-        self.assertNotIn("the launcher (", text)
-
-    def test_terminated(self):
-        job = self.supervise(2, steps=10_000_000)
-        self.await_snapshot(job)
-        os.kill(job.pid, signal.SIGTERM)
-        self.assertNotIn("back", job.end(143))
-
-    def test_refused(self):
-        for words, why in ((["--mpi", "sh", "-c", "true"], "only if cr_run starts its launcher"),
-                           (["srun", "true"], "jobs under srun")):
-            done = self.tool("cr_run", "--recover", *words, code=255)
-            self.assertIn(why, done.stderr)
 
 
 class OpenMpi(Supervising):

@@ -6,7 +6,6 @@
 """
 import errno
 import os
-import random
 import signal
 import subprocess
 import time
@@ -24,10 +23,6 @@ class Stops(jobs.Case):
     SILENCE = 10 if SOAK else 1  # CRYO_DEADLINE; ranks that stand still wait twice as long for a word
     SOON = 2 * SILENCE + 5      # and what a busy machine adds
     STEPS = 200000              # more than are done meanwhile
-
-    def setUp(self):
-        super().setUp()
-        self.random = random.Random(int(os.environ.get("CRYO_SEED", "1")))
 
     def job_and_tool(self, *options, megabytes=8):
         job = self.start(3, self.STEPS, FAKE_NODES="2", FAKE_MEGABYTES=str(megabytes), FAKE_EVEN="1",
