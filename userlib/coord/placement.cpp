@@ -200,8 +200,10 @@ NodeNames::NodeNames(const std::vector<Weight> &weights)
 
 size_t NodeNames::among(const std::vector<Known> &known, std::string_view name) const
 {
-    const auto found = std::ranges::equal_range(known, name, {}, &Known::name);
-    return found.size() == 1 ? found.front().index : none;
+    const auto is_named = [&](const Known &one) { return one.name == name; };
+    const auto found = std::ranges::lower_bound(known, name, {}, &Known::name);
+    const bool is_there = found != known.end() && is_named(*found);
+    return is_there && (found + 1 == known.end() || !is_named(found[1])) ? found->index : none;
 }
 
 size_t NodeNames::find(std::string_view name) const

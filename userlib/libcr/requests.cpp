@@ -19,7 +19,6 @@
 
 using cryo::libcr::agent;
 using cryo::libcr::edge;
-using cryo::libcr::start_request;
 
 namespace {
 

@@ -71,7 +71,7 @@ Result<AddressList> resolve(const std::string &address)
 
 Error failure(const std::string &address, int error)
 {
-    const Error plain = Error::from_errno("--listen " + address, error);
+    Error plain = Error::from_errno("--listen " + address, error);
     if (error == EADDRINUSE)
         return plain.with_more("; another program listens there ('ss -ltnp' shows which): name "
                                "another port");

@@ -112,7 +112,7 @@ bool exchange(const char *before, const char *now, Text &all, Numbers &places, W
                 what, why))
         return false;
     std::exclusive_scan(lengths.begin(), lengths.end(), places.begin(), 0);
-    all.resize(static_cast<size_t>(places.back() + lengths.back()));
+    all.resize(static_cast<size_t>(places.back()) + static_cast<size_t>(lengths.back()));
     return worked(call(stock.Allgatherv, static_cast<const void *>(own.data()), length, letter,
                        static_cast<void *>(all.data()), static_cast<const int *>(lengths.data()),
                        static_cast<const int *>(places.data()), letter, world()),

@@ -288,7 +288,7 @@ class _Image:
         try:
             directory = self._open_directory()
             try:
-                self.fd = os.open(self.path, how | os.O_CREAT | os.O_EXCL, 0o600)
+                self.fd = os.open(self.path, how | os.O_CREAT | os.O_EXCL, 0o400)
                 self.made = _identity(directory)
             except FileExistsError:
                 self.fd = _open_existing(self.path, how)
