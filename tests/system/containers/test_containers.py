@@ -19,6 +19,8 @@ from waiting import wait_until  # noqa: E402
 PODMAN = os.path.abspath(sys.argv.pop(2))
 BIN = os.path.abspath(sys.argv.pop(1))
 NOBODY = 65534
+with open("/proc/sys/kernel/overflowuid", encoding="ascii") as unknown:
+    UNKNOWN = unknown.read().strip()  # the owner of files whose owner has no number in a container
 # Writes numbers one after the other, and how it finds itself. Its descriptors share an open file, as
 # standard output and standard error do; it watches some; it has a thread.
 PROGRAM = r"""
@@ -72,15 +74,18 @@ raise SystemExit(5)
 """
 BESIDE = "cr_run python3 -S /images/program.py & exec sleep 1000"
 RESTRICTED = ("--cap-drop=all", "--security-opt=no-new-privileges", "--read-only")
-# As Apptainer has it: files of its own, and all else is the machine's.
-FILES_ONLY = ("--pid=host", "--ipc=host", "--security-opt=seccomp=unconfined",
-              "--security-opt=no-new-privileges")
+# As Apptainer has it: files of its own, and all else is the machine's. podman then wants a cgroup, and,
+# where it is not root's, the machine's /dev/mqueue, which few machines without systemd have.
+FILES_ONLY = ("--cgroups=no-conmon", "--pid=host", "--ipc=host", "--security-opt=seccomp=unconfined",
+              "--security-opt=no-new-privileges",
+              *(() if os.path.isdir("/dev/mqueue") else ("--tmpfs=/dev/mqueue",)))
 
 
 class Containers:
-    """`uid`: whose they are; None: root's."""
+    """`uid`: whose they are; None: root's. `owners`: what cr_restart is told of the machine's /usr."""
 
     uid = None
+    owners = ()
 
     def setUp(self):
         self.podman = self.enterContext(Podman(PODMAN, BIN, self.uid))
@@ -125,14 +130,17 @@ class Containers:
             numbers = [int(line) for line in file.read().split("\n")[:-1]]
         self.assertEqual(list(range(1, len(numbers) + 1)), numbers)
 
-    def go_through(self, options, restart, same_id):
+    def restart(self, *options):
+        return ("cr_restart", *self.owners, *options)
+
+    def go_through(self, options, restart_options, same_id):
         """From one container into a second, and from that into a third."""
         self.podman.start("first", "sh", "-c", BESIDE, options=options)
         before = self.await_state("first", "its start")
         self.assertNotIn("cannot be saved", self.podman("logs", "first"))
         for name in ("second", "third"):
             saved = self.save("first" if name == "second" else "second", before["pid"], "--kill")
-            self.podman.start(name, *restart, "/images/image",
+            self.podman.start(name, *self.restart(*restart_options, "/images/image"),
                               options=(*options, f"--hostname={name}", f"--add-host={name}:127.1.2.3"))
             after = self.await_state(name, "its return", lambda now: now["number"] > saved["number"])
             self.assertEqual(name, after["host"])
@@ -149,26 +157,26 @@ class Containers:
         return before
 
     def test_with_new_ids(self):
-        state = self.go_through((), ("cr_restart", "--no-restore-pid"), False)
+        state = self.go_through((), ("--no-restore-pid",), False)
         self.assertEqual("2", state["filter"])
 
     def test_with_old_ids(self):
-        state = self.go_through(("--cap-add=CHECKPOINT_RESTORE",), ("cr_restart",), True)
+        state = self.go_through(("--cap-add=CHECKPOINT_RESTORE",), (), True)
         self.assertEqual("2", state["filter"])
 
     def test_restricted(self):
         """No capability, no way to get some, and no file may be changed but those of /images."""
-        state = self.go_through(RESTRICTED, ("cr_restart", "--no-restore-pid"), False)
+        state = self.go_through(RESTRICTED, ("--no-restore-pid",), False)
         self.assertEqual(("2", 0), (state["filter"], int(state["effective"], 16)))
 
     def test_files_only(self):
         """Such a program ends when its files are gone: no container's end is its own."""
-        self.go_through(FILES_ONLY, ("cr_restart", "--no-restore-pid"), False)
+        self.go_through(FILES_ONLY, ("--no-restore-pid",), False)
 
     def test_old_ids_without_a_privilege(self):
         self.podman.start("first", "sh", "-c", BESIDE)
         self.save("first", self.await_state("first", "its start")["pid"])
-        said = self.podman.run("sh", "-c", "cr_restart /images/image; echo ends with $?")
+        said = self.podman.run("sh", "-c", " ".join([*self.restart("/images/image"), "; echo $?"]))
         self.assertIn("--cap-add", said)
         self.assertIn("--no-restore-pid", said)
 
@@ -179,7 +187,7 @@ class Containers:
         self.podman("kill", "--signal=USR1", "first")
         self.await_state("first", "its orphan", lambda now: now["reaped"] == [7])
         self.save("first", 1)
-        self.podman.start("second", "cr_restart", "--no-restore-pid", "/images/image")
+        self.podman.start("second", *self.restart("--no-restore-pid", "/images/image"))
         self.assertNotEqual(1, self.await_state("second", "its return")["pid"])
         self.podman("kill", "--signal=USR1", "second")
         self.await_state("second", "another orphan", lambda now: now["reaped"] == [7, 7])
@@ -191,7 +199,7 @@ class Containers:
         """Where cr_restart is the first process it leaves no zombies."""
         self.podman.start("first", "sh", "-c", BESIDE)
         self.save("first", self.await_state("first", "its start")["pid"])
-        self.podman.start("second", "cr_restart", "--no-restore-pid", "/images/image")
+        self.podman.start("second", *self.restart("--no-restore-pid", "/images/image"))
         self.await_state("second", "its return")
         for _ in range(3):
             self.podman("kill", "--signal=USR1", "second")
@@ -216,7 +224,7 @@ class Containers:
         self.podman.start("first", "cr_run", "python3", "-S", "/images/program.py", options=["--tty"])
         self.await_state("first", "its start")
         self.save("first", 1)
-        self.podman.start("second", "cr_restart", "--no-restore-pid", "/images/image",
+        self.podman.start("second", *self.restart("--no-restore-pid", "/images/image"),
                           options=["--tty"])
         self.await_state("second", "its return")
         self.podman("stop", "--time=60", "second")
@@ -230,7 +238,19 @@ class OfRoot(Containers, unittest.TestCase):
 
 
 class OfAnother(Containers, unittest.TestCase):
+    """The container has no number for the owner of the machine's /usr, as for most of its users."""
+
     uid = NOBODY if os.geteuid() == 0 else None
+    owners = ("--owner", UNKNOWN)
+
+    def test_files_of_unknown_owners(self):
+        """They may be anybody's: nothing of theirs is opened unless it is asked for."""
+        self.podman.start("first", "sh", "-c", BESIDE)
+        self.save("first", self.await_state("first", "its start")["pid"])
+        said = self.podman.run("sh", "-c", "cr_restart --no-restore-pid /images/image; echo ends with $?")
+        self.assertIn("whose it was is not known, as in a user namespace", said)
+        self.assertIn(f"--owner {UNKNOWN}", said)
+        self.assertNotIn("ends with 0", said)
 
 
 def why_not(uid):
