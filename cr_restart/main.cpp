@@ -3,6 +3,7 @@
 #include "backend/backend.hpp"
 #include "backend/open_image.hpp"
 #include "base/owner_teller.hpp"
+#include "checkpointers.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
@@ -254,14 +255,20 @@ cryo::Result<End> Command::await_end(pid_t pid)
     if (outside_)
         return outside_->await_end();
     // As the first process of a container we are the parent of all orphans, too.
-    const pid_t waited_for = getpid() == 1 ? -1 : pid;
-    End end;
+    const bool is_first = getpid() == 1;
     for (;;) {
-        const pid_t ended = waitpid(waited_for, &end.wait_status, 0);
-        if (ended == pid)
+        siginfo_t ended = {};
+        if (waitid(is_first ? P_ALL : P_PID, static_cast<id_t>(pid), &ended, WEXITED | WNOWAIT) !=
+            0) {
+            if (errno != EINTR)
+                return cryo::Error::from_errno("waiting for the process", errno);
+            continue;
+        }
+        if (is_first && ended.si_pid == pid)
+            await_checkpointers(); // before its number, to which signals go, may be another's
+        End end;
+        if (waitpid(ended.si_pid, &end.wait_status, 0) == pid)
             return end;
-        if (ended < 0 && errno != EINTR)
-            return cryo::Error::from_errno("waiting for the process", errno);
     }
 }
 

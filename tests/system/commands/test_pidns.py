@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import pty
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ def status(name):
     with open("/proc/self/status", encoding="ascii") as file:
         return [line.split()[1] for line in file if line.startswith(name)]
 """
+POLL = "7"  # the system call
 CAPABILITIES = "status('CapInh') + status('CapPrm') + status('CapEff') + status('CapAmb')"
 
 
@@ -298,6 +300,32 @@ print([os.waitpid(child, 0)[1] for child in children], flush=True)
         self.assertIn("the id 1", done.stderr)
         restarted = self.spawn(case.command("cr_restart"), "-q", "--no-restore-pid", "image")
         self.assertEqual("5", self.ask(restarted, "2 + 3"))
+
+    def test_first_of_a_namespace_waits_for_checkpointers(self):
+        """Its end ends them, and one that has just ended the program has to say so. The name of their
+        file counts: here it is a shell's."""
+        program = self.asked()
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        shutil.copy("/bin/sh", self.path("cr_checkpoint"))
+        os.mkfifo(self.path("hold"))
+        restarted = self.spawn(
+            "unshare", "--user", "--map-current-user", "--pid", "--fork", "--mount-proc", "sh", "-c",
+            './cr_checkpoint -c "read line <hold; echo told >said" & exec "$0" "$@"',
+            case.command("cr_restart"), "-q", "--no-restore-pid", "--owner", "65534", "image")
+        self.assertEqual("5", self.ask(restarted, "2 + 3"))
+        first = self.child_of(restarted.pid)
+
+        def waits():
+            with open(f"/proc/{first}/syscall", encoding="ascii") as file:
+                return file.read().split()[0] == POLL
+        restarted.stdin.close()
+        case.wait_until("its waiting for the other one", waits)
+        with open(self.path("hold"), "w", encoding="ascii") as hold:
+            hold.write("go on\n")
+        self.assertEqual(0, restarted.wait(case.PATIENCE))
+        with open(self.path("said"), encoding="ascii") as said:
+            self.assertEqual("told\n", said.read())
 
 
 if __name__ == "__main__":
