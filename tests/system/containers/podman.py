@@ -18,6 +18,8 @@ import subprocess
 import tarfile
 import tempfile
 
+from waiting import wait_until
+
 PATIENCE = 120  # for one command of podman's
 NEW_MOUNTS, RECURSIVE, SLAVE = 0x20000, 0x4000, 0x80000
 
@@ -96,7 +98,20 @@ class Podman:
             with contextlib.suppress(OSError, ValueError), \
                     open(f"{self.top}/{folder}/pause.pid", encoding="ascii") as file:
                 os.kill(int(file.read()), signal.SIGKILL)
-        shutil.rmtree(self.top)
+        try:
+            # podman tidies up behind each container, and would make the directory again.
+            wait_until("the end of podman's own processes", lambda: not self._working())
+        finally:
+            shutil.rmtree(self.top)
+
+    def _working(self):
+        """What names our directory on its command line."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
+                if os.fsencode(self.top) in file.read():
+                    found.append(int(pid))
+        return found
 
     def _become_user(self):
         if self.uid is not None:
