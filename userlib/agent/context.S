@@ -46,7 +46,7 @@ cryo_clone:
 	popq	%rdi
 	call	*%rax
 	xorl	%edi, %edi
-	movl	$60, %eax		/* exit */
+	movl	$231, %eax		/* exit_group */
 	syscall
 	hlt
 	.size	cryo_clone, .-cryo_clone

@@ -7,8 +7,11 @@
 #include <asm/prctl.h>
 #include <asm/termbits.h>
 #include <fcntl.h>
+#include <linux/cryo.h>
 #include <linux/futex.h>
 #include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -24,13 +27,14 @@ constexpr uint64_t arch_get_xcomp_perm = 0x1022;
 constexpr uint64_t pr_get_memory_merge = 68;
 
 constexpr uint64_t thread_registers[] = {ARCH_GET_FS, ARCH_GET_GS, arch_get_xcomp_perm};
-constexpr uint64_t no_flags[] = {0};
+constexpr uint64_t clone_flags[] = {0, CLONE_VM, CLONE_VM | CLONE_FILES | CLONE_FS};
 constexpr uint64_t descriptor_commands[] = {F_GETFL,  F_SETFL,     F_SETFD,
                                             F_SETSIG, F_SETOWN_EX, F_DUPFD_CLOEXEC};
 constexpr uint64_t futex_operations[] = {FUTEX_WAIT, FUTEX_WAKE, FUTEX_WAIT_PRIVATE,
                                          FUTEX_WAKE_PRIVATE};
 constexpr uint64_t socket_level[] = {SOL_SOCKET};
 constexpr uint64_t device_requests[] = {TCGETS2, TCSETS2, TIOCGPKT, TIOCPKT, TIOCGPTPEER};
+constexpr uint64_t dispensable_requests[] = {UFFDIO_API, CRYO_IOC_DUMP, CRYO_IOC_SCAN};
 constexpr uint64_t memory_protections[] = {PROT_READ | PROT_WRITE};
 constexpr uint64_t page_protections[] = {PROT_NONE, PROT_READ, PROT_WRITE};
 constexpr uint64_t open_flags[] = {O_RDONLY | O_CLOEXEC, O_WRONLY | O_CLOEXEC,
@@ -42,6 +46,7 @@ constexpr uint64_t process_options[] = {
     PR_GET_TIMERSLACK, PR_GET_CHILD_SUBREAPER, PR_SET_NAME,         pr_get_memory_merge};
 constexpr uint64_t limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
 constexpr uint64_t socket_family[] = {AF_UNIX};
+constexpr uint64_t filter_operation[] = {SECCOMP_SET_MODE_FILTER};
 
 #define CALL(name)                                                                                 \
     AgentCall                                                                                      \
@@ -69,7 +74,7 @@ constexpr AgentCall of_agent[] = {
     CALL(brk),
     CALL(chmod),
     CALL(clock_gettime),
-    with(CALL(clone), 0, no_flags),
+    with(CALL(clone), 0, clone_flags),
     CALL(close),
     CALL(close_range),
     CALL(dup3),
@@ -97,6 +102,7 @@ constexpr AgentCall of_agent[] = {
     CALL(io_submit),
     dispensable(CALL(io_uring_enter)),
     with(CALL(ioctl), 1, device_requests),
+    dispensable(with(CALL(ioctl), 1, dispensable_requests)),
     dispensable(CALL(kcmp)),
     dispensable(CALL(keyctl)),
     CALL(kill),
@@ -161,6 +167,8 @@ constexpr AgentCall at_end[] = {
     CALL(write),
 };
 
+constexpr AgentCall between[] = {with(CALL(seccomp), 0, filter_operation)};
+
 #undef CALL
 
 bool passes(std::span<const sock_filter> filter, const AgentCall &call, const PartlyKnownCall &made)
@@ -190,6 +198,11 @@ std::span<const AgentCall> agent_calls()
 std::span<const AgentCall> calls_after_filters()
 {
     return at_end;
+}
+
+std::span<const AgentCall> calls_between_filters()
+{
+    return between;
 }
 
 const AgentCall *first_stopped(std::span<const sock_filter> filter,

@@ -33,4 +33,8 @@ const AgentCall *first_stopped(std::span<const sock_filter> filter,
 // handler in which the thread was saved.
 std::span<const AgentCall> calls_after_filters();
 
+// What comes in a restart between two filters of a thread. The program may have put on the second
+// by another call (prctl), which tells the kernel less.
+std::span<const AgentCall> calls_between_filters();
+
 } // namespace cryo::capture

@@ -120,12 +120,11 @@ class Ways
 
     unsigned go_all()
     {
-        unsigned found = 0;
-        while (!open_.empty() && found != (answer_allows | answer_refuses | answer_other)) {
+        while (!open_.empty() && found_ != (answer_allows | answer_refuses | answer_other)) {
             const State state = open_.extract(open_.begin()).value();
-            found |= go(state);
+            found_ |= go(state);
         }
-        return found;
+        return found_;
     }
 
   private:
@@ -156,6 +155,11 @@ class Ways
                 state.memory[step.k % BPF_MEMWORDS] = state.x;
                 break;
             case BPF_ALU:
+                if (operation == BPF_DIV && b.value_or(0) == 0) {
+                    found_ |= meaning(SECCOMP_RET_KILL_THREAD); // which is 0, what a filter gives
+                    if (b)                                      // that divides by 0
+                        return 0;
+                }
                 state.a = computed(operation, state.a, b);
                 break;
             case BPF_MISC:
@@ -204,6 +208,7 @@ class Ways
     std::span<const sock_filter> program_;
     const PartlyKnownCall &call_;
     std::set<State> open_, seen_;
+    unsigned found_ = 0;
 };
 
 } // namespace
