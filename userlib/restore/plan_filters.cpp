@@ -107,6 +107,12 @@ Result<void> plan_filters(Planning &p, const image::Thread &thread)
                                              "image does not have",
                                              thread.tid, saved.filters[i]));
         const image::CallFilter &filter = p.saved.of<image::CallFilter>().at(saved.filters[i]);
+        const bool is_last = i + 1 == saved.filters.size();
+        if (!is_last && capture::first_stopped(code_of(filter), capture::calls_between_filters()))
+            return Error(ENOTSUP, fmt::format("thread {} was under several seccomp filters, of "
+                                              "which one does not allow seccomp(2), by which a "
+                                              "restart puts on the next one",
+                                              thread.tid));
         const unsigned flags = (filter.logs ? SECCOMP_FILTER_FLAG_LOG : 0) |
                                (saved.speculation_lost ? 0 : SECCOMP_FILTER_FLAG_SPEC_ALLOW) |
                                (on_all ? SECCOMP_FILTER_FLAG_TSYNC : 0);

@@ -13,7 +13,7 @@ import needs
 
 PLAIN = "--plain-user" in sys.argv  # which case.main becomes later
 READS = not PLAIN and not needs.unmet(["reads_filters"])
-GETPRIORITY, GETDENTS, PAUSE, SYNC = 140, 217, 34, 162
+GETPRIORITY, GETDENTS, PAUSE, SYNC, SECCOMP, MPROTECT = 140, 217, 34, 162, 317, 10
 USES_FILTERS = f"""
 import ctypes, errno, os, signal, sys, threading
 sys.path.append({os.path.dirname(filters.__file__)!r})
@@ -95,7 +95,7 @@ for error in errno.EXDEV, errno.ENOTBLK:
 """)
         self.save("-f", "image", program.pid)
         set_filter, spec_allow = 1, 4
-        skipped = filters.skip_when(317, set_filter, spec_allow)  # seccomp(2)
+        skipped = filters.skip_when(SECCOMP, set_filter, spec_allow)
         done = self.run_command("cr_restart", "--rehearse", "image", preexec_fn=skipped)
         self.assertNotEqual(0, done.returncode)
         self.assertIn("the number of its seccomp filters", done.stderr)
@@ -106,6 +106,34 @@ for error in errno.EXDEV, errno.ENOTBLK:
             program = self.confined(f"filters.put_on({{{GETDENTS}: {answer}}})()")
             self.assertIn("does not allow getdents64(2)", self.refused(program))
             self.end(program)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_that_forbids_the_next_one(self):
+        """Which the program has put on by prctl(2). Alone, the first one is saved."""
+        first = f"filters.put_on({{{SECCOMP}: filters.KILL}})()"
+        program = self.confined(first)
+        self.save("--rehearse", "-f", "alone", program.pid)
+        self.end(program)
+        program = self.confined(f"""
+{first}
+filters.put_on({{{GETPRIORITY}: errno.EXDEV}}, by_prctl=True)()
+""")
+        self.assertIn("does not allow seccomp(2)", self.refused(program))
+        self.tells(program, errno.EXDEV)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_that_forbids_to_write_and_execute(self):
+        """Memory that is both, and may not be read, could not be given that back."""
+        confine = f"filters.refuse_when({MPROTECT}, 6, errno.EACCES)()"
+        program = self.confined(confine)
+        self.save("-f", "good", program.pid)
+        self.end(program)
+        program = self.confined(f"""
+import mmap
+memory = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_WRITE | mmap.PROT_EXEC)
+{confine}
+""")
+        self.assertIn("does not allow mprotect(2)", self.refused(program))
 
     @unittest.skipUnless(READS, "no filter can be read")
     def test_that_forbids_what_is_dispensable(self):

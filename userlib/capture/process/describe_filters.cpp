@@ -80,9 +80,11 @@ Result<void> read_thread(Description &d, const image::Thread &thread, unsigned o
     std::vector<uint32_t> numbers;
     for (const CallFilter &filter : *filters)
         numbers.push_back(keep_filter(d, filter));
-    if (const std::string why = filters_obstacle(*filters);
-        !why.empty() && d.call_filters.size() != before) // said once
-        d.problems.add("the process " + why, way_out_of_filters);
+    if (d.call_filters.size() != before) { // each is looked at once, as the program stands still
+        const std::string why = filters_obstacle(*filters);
+        if (!why.empty())
+            d.problems.add("the process " + why, way_out_of_filters);
+    }
     record.filters = d.strings.keep_list(numbers);
     d.thread_filters.push_back(record);
     return {};

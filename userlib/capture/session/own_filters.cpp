@@ -40,20 +40,34 @@ std::string obstacle_of(const CallFilter &filter)
                        stopped->name);
 }
 
+// A restart puts on one after the other, each under those before it.
+std::string obstacle_of_order(std::span<const CallFilter> filters)
+{
+    for (size_t i = 0; i + 1 < filters.size(); i++)
+        if (const AgentCall *stopped = first_stopped(filters[i].program(), calls_between_filters()))
+            return fmt::format("has several seccomp filters of its own, of which one does not "
+                               "allow {}(2), by which a restart puts on the next one",
+                               stopped->name);
+    return {};
+}
+
 // Memory that may be executed and not read: the agent makes it readable for a moment, and then
 // gives it its protection back, which many filters forbid.
-bool may_give_back(const CallFilter &filter)
+bool may_give_back(const CallFilter &filter, uint64_t protection)
 {
     PartlyKnownCall call{SYS_mprotect};
-    call.arguments[2] = PROT_EXEC;
+    call.arguments[2] = protection;
     return possible_answers(filter.program(), call) == answer_allows;
 }
 
-bool has_unreadable_code(const Proc &proc)
+bool may_read_code(const CallFilter &filter, const Proc &proc)
 {
     const Result<std::string> maps = proc.read("maps");
-    return maps &&
-           (maps->find(" --xp ") != std::string::npos || maps->find(" -wxp ") != std::string::npos);
+    const auto has = [&](const char *part) {
+        return maps && maps->find(part) != std::string::npos;
+    };
+    return (!has(" --xp ") || may_give_back(filter, PROT_EXEC)) &&
+           (!has(" -wxp ") || may_give_back(filter, PROT_WRITE | PROT_EXEC));
 }
 
 PartlyKnownCall interrupted_call(const user_regs_struct &registers)
@@ -152,7 +166,8 @@ class Judge
             if (Result<void> good = judge_filter(filter); !good)
                 return good;
         }
-        return {};
+        const std::string why = obstacle_of_order(*filters);
+        return why.empty() ? Result<void>() : refuse(why, way_out_of_filters);
     }
 
     Result<void> judge_filter(const CallFilter &filter)
@@ -165,7 +180,7 @@ class Judge
         if (std::ranges::any_of(good_, is_same))
             return {};
         std::string why = obstacle_of(filter);
-        if (why.empty() && !may_give_back(filter) && has_unreadable_code(proc_))
+        if (why.empty() && !may_read_code(filter, proc_))
             why = "runs under a seccomp filter that does not allow mprotect(2), as Cryo calls it "
                   "for memory that may be executed and not read";
         if (!why.empty())
@@ -203,7 +218,7 @@ std::string filters_obstacle(std::span<const CallFilter> filters)
         if (std::string why = obstacle_of(filter); !why.empty())
             return why;
     }
-    return {};
+    return obstacle_of_order(filters);
 }
 
 Result<void> judge_filters(const Proc &proc)
