@@ -21,11 +21,12 @@ namespace cryo::metrics {
 namespace {
 
 constexpr mode_t others_write = S_IWGRP | S_IWOTH;
-constexpr size_t most_names = 4096;      // that are read in one directory
-constexpr size_t most_programs = 10'000; // in one answer
+constexpr mode_t all_look = S_IROTH | S_IXOTH; // at the names, and at what they are of
+constexpr size_t most_names = 4096;            // that are read in one directory
+constexpr size_t most_programs = 10'000;       // in one answer
 constexpr size_t most_of_directory = 1000;
 constexpr off_t most_bytes = 16 << 10; // of one file; a keeper writes less than 2 KiB
-constexpr size_t most_told = 256;
+constexpr size_t most_told = 32;       // of one user
 
 constexpr Family programs_read = {"cryo_metrics_programs", Type::gauge,
                                   "Files of programs that were read."};
@@ -163,7 +164,8 @@ void Collector::refuse(const std::string &user, const char *reason, const Error 
                        Round &round)
 {
     round.refused[{user, reason}]++;
-    if (told_.size() < most_told && told_.insert(error.text()).second)
+    auto &told = told_[user];
+    if (told.size() < most_told && told.insert(error.text()).second)
         tell_(error);
 }
 
@@ -252,6 +254,9 @@ void Collector::look_at_user(const Place &place, const std::string &name, Round 
         return refuse(name_of(status.st_uid), "mode",
                       not_used(path, "other users may write to it; protect it with chmod go-w"),
                       round);
+    if ((status.st_mode & all_look) != all_look && status.st_uid != geteuid())
+        return refuse(name_of(status.st_uid), "mode",
+                      not_used(path, "not every user may read it and enter it"), round);
     const size_t above = round.of_directory;
     round.of_directory = 0;
     look_into(place_of(std::move(*directory), status), round, false);

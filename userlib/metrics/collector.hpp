@@ -24,7 +24,7 @@ namespace cryo::metrics {
 class Collector
 {
   public:
-    // `tell`: is told of each refused file, once.
+    // `tell`: is told of each refused file, once; of a user with very many, of some.
     Collector(std::vector<std::string> directories, std::function<void(const Error &)> tell);
 
     // Whether the directories can be read, and only their owners can rename what is in them.
@@ -49,7 +49,7 @@ class Collector
 
     std::vector<std::string> directories_;
     std::function<void(const Error &)> tell_;
-    std::set<std::string> told_;
+    std::map<std::string, std::set<std::string>> told_; // by user
     std::map<uid_t, std::string> names_;
 };
 

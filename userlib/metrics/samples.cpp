@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <fmt/format.h>
 
 namespace cryo::metrics {
@@ -15,6 +14,7 @@ namespace {
 
 constexpr size_t longest_label = 128; // a command's name has 15 bytes, of which each may be escaped
 constexpr size_t most_labels = 4;
+constexpr double most_value = 1e20; // bytes need less; of 1e300 all digits would be told
 
 // Takes `expected` off the front of what is left.
 bool take(std::string_view &left, std::string_view expected)
@@ -68,7 +68,7 @@ std::optional<Sample> parse_line(std::string_view line)
         return {};
     const char *end = line.data() + line.size();
     const auto [stop, error] = std::from_chars(line.data(), end, sample.value);
-    if (error != std::errc() || stop != end || !std::isfinite(sample.value) || sample.value < 0)
+    if (error != std::errc() || stop != end || !(sample.value >= 0 && sample.value < most_value))
         return {};
     return sample;
 }

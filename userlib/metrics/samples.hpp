@@ -21,7 +21,7 @@ namespace cryo::metrics {
 struct Sample {
     std::string name;
     std::vector<std::pair<std::string, std::string>> labels;
-    double value = 0; // neither negative nor infinite
+    double value = 0; // neither negative nor unbelievably large
 };
 
 // EBADMSG: there is none, or what is no sample of a metric of Cryo's.

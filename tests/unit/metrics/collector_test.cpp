@@ -175,6 +175,47 @@ TEST_F(CollectorTest, UserIsTheOwnerWhateverTheFileSays)
     EXPECT_HAS_NOT(look(), "cryo_checkpoints_total");
 }
 
+// As by a group that the reader belongs to: what is served is there for all to read.
+TEST_F(CollectorTest, WhatIsNotForAllIsServedByItsOwner)
+{
+    fs::create_directory(dir_ / "alice");
+    write("alice/cryo-1.prom", content(1));
+    const fs::path alice(dir_ / "alice");
+    ASSERT_EQ(chmod(alice.c_str(), 0700), 0);
+    EXPECT_HAS(look(), line_of(1, self()));
+    if (geteuid() != 0)
+        return; // only root has directories of other users
+    ASSERT_EQ(chown((alice / "cryo-1.prom").c_str(), 65534, 65534), 0);
+    ASSERT_EQ(chown(alice.c_str(), 65534, 65534), 0);
+    for (const mode_t mode : {0700U, 0750U, 0754U, 0751U}) {
+        ASSERT_EQ(chmod(alice.c_str(), mode), 0);
+        const std::string text = look();
+        EXPECT_HAS(text, "cryo_metrics_refused{user=\"nobody\",reason=\"mode\"} 1\n");
+        EXPECT_HAS_NOT(text, "cryo_checkpoints_total");
+    }
+    ASSERT_EQ(chmod(alice.c_str(), 0755), 0);
+    EXPECT_HAS(look(), line_of(1, "nobody"));
+}
+
+TEST_F(CollectorTest, ManyBadFilesOfOneAreToldWithoutSilencingOthers)
+{
+    if (geteuid() != 0)
+        return; // only root makes files of other users
+    fs::create_directory(dir_ / "theirs");
+    for (pid_t pid = 1; pid <= 300; pid++) {
+        const std::string name = "theirs/" + file_name(pid);
+        write(name, "");
+        ASSERT_EQ(chown((dir_ / name).c_str(), 65534, 65534), 0);
+    }
+    ASSERT_EQ(chown((dir_ / "theirs").c_str(), 65534, 65534), 0);
+    look();
+    EXPECT_LT(said_.size(), 100U);
+    const size_t before = said_.size();
+    write("cryo-1000.prom", "");
+    look();
+    EXPECT_EQ(said_.size(), before + 1);
+}
+
 TEST_F(CollectorTest, DirectoryInWhichOthersMayRename)
 {
     ASSERT_EQ(chmod(dir_.path().c_str(), 0777), 0);

@@ -68,6 +68,7 @@ TEST(Program, OtherTextIsRefused)
              "cryo_checkpoints_total" + labels + " nan\n",
              "cryo_checkpoints_total" + labels + " inf\n",
              "cryo_checkpoints_total" + labels + " -1\n",
+             "cryo_checkpoints_total" + labels + " 1e300\n",        // 301 digits
              "cryo_checkpoints_total" + labels + " 1 1700000000\n", // an hour of its own
              "cryo_checkpoints_total" + labels + " \n",
              std::string(sample) + std::string(sample), // twice
