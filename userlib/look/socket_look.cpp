@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -119,6 +120,21 @@ void look_at_udp(int fd, SocketLook &look, uint64_t inode)
     look.passing = may_tell_later(shutdown.error());
 }
 
+bool is_internet(const SocketLook &look)
+{
+    return look.domain == AF_INET || look.domain == AF_INET6;
+}
+
+// Of a socket that sends packets: the kernel charges a packet to it from the first part on
+// (MSG_MORE) until the device has sent the whole. Loopback does so at once.
+bool holds_packet(int fd)
+{
+    uint32_t counts[SK_MEMINFO_VARS] = {};
+    socklen_t size = sizeof(counts);
+    return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, counts, &size) == 0 &&
+           counts[SK_MEMINFO_WMEM_ALLOC] != 0;
+}
+
 } // namespace
 
 std::vector<uint64_t> waiting_callers(uint64_t listener)
@@ -161,14 +177,18 @@ Result<SocketLook> look_at_socket(int fd, uint64_t inode)
         look_at_tcp(fd, look);
     else if (is_udp(look))
         look_at_udp(fd, look, inode);
+    if (look.problem.empty() && is_internet(look) && look.kind != SOCK_STREAM && holds_packet(fd)) {
+        look.problem = "with a packet that the program has begun and not completed (MSG_MORE, "
+                       "UDP_CORK), or that a device is still to send";
+        look.passing = true;
+    }
     look.options = image::read_socket_options(fd, look.domain, look.kind);
     return look;
 }
 
 bool is_udp(const SocketLook &look)
 {
-    return (look.domain == AF_INET || look.domain == AF_INET6) && look.kind == SOCK_DGRAM &&
-           look.protocol == IPPROTO_UDP;
+    return is_internet(look) && look.kind == SOCK_DGRAM && look.protocol == IPPROTO_UDP;
 }
 
 namespace {
