@@ -52,6 +52,7 @@ cryo_test_program(refused/device_unlinked NEEDS root REFUSED "device without a n
 cryo_test_program(refused/shared_descriptors REFUSED "shares its descriptors")
 cryo_test_program(refused/about_child REFUSED "a file about process")
 cryo_test_program(refused/inotify_raw REFUSED inotify)
+cryo_test_program(refused/dnotify NEEDS dnotify REFUSED F_NOTIFY)
 cryo_test_program(refused/passed_timer REFUSED timer)
 cryo_test_program(refused/passed_nested REFUSED "on its way")
 cryo_test_program(refused/not_dumpable REFUSED dumpable)

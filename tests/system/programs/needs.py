@@ -93,6 +93,22 @@ def _socket(kind, protocol, family=socket.AF_INET):
         return False
 
 
+def _chooses_speculation():
+    """Whether a process may switch off that loads pass stores (PR_SPEC_STORE_BYPASS)."""
+    return ctypes.CDLL(None).syscall(ctypes.c_long(157), 52, 0, 0, 0, 0) & 1 == 1
+
+
+def _tells_segment_limit():
+    """Of a socket without a connection, from Linux 6.2 on."""
+    with socket.socket() as fresh:
+        fresh.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+        return fresh.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 1000
+
+
+def _kernel(*release):
+    return tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2]) >= release
+
+
 def _packet_diag():
     """True if the kernel tells of packet sockets: a dump of none of them ends without an error."""
     header = struct.pack("=IHHII", 36, 20, 0x301, 1, 0)  # SOCK_DIAG_BY_FAMILY, a dump
@@ -150,6 +166,11 @@ CHECKS = {
     "root": lambda: _capability(7),
     "reads_filters": _reads_filters,
     "keyrings": lambda: _accepted(250, 0, -2, 1),
+    "dnotify": lambda: _read("/proc/sys/fs/dir-notify-enable").strip() == "1",
+    "mdwe": lambda: _accepted(157, 66, 0, 0, 0, 0),
+    "mdwe_no_inherit": lambda: _kernel(6, 6),  # trying it out could not be undone
+    "speculation": _chooses_speculation,
+    "segment_limit": _tells_segment_limit,
     "loginuid": lambda: _read("/proc/self/loginuid").strip() == "4294967295",
     "user_dispatch": lambda: _accepted(157, 59, 0, 0, 0, 0),
     "userfaultfd": lambda: _system_call(323, 1 | os.O_CLOEXEC),
