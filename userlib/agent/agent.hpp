@@ -81,6 +81,8 @@ void know_filters(int count);
 int known_filters();
 // Whether a call that the program may never make could end it: there is a filter that is unknown.
 bool may_end_by_a_look();
+// Whether none could do so for the calls that ask for settings (ThreadFacts::tsc).
+bool may_ask_for_settings();
 // Called before the kernel starts to pass the program's system calls to the program: from then on,
 // no checkpointer may connect. False: this was done already, or there is no door. The second
 // function undoes it when the program's call fails.

@@ -29,7 +29,9 @@ bool reply(int to, Op op, long result, uint64_t value = 0, uint64_t count = 0)
 }
 
 constexpr int max_fds = 3;
-constexpr int get_memory_merge = 68; // PR_GET_MEMORY_MERGE, for older headers
+// For older headers.
+constexpr int get_memory_merge = 68;  // PR_GET_MEMORY_MERGE
+constexpr int get_write_execute = 66; // PR_GET_MDWE
 
 bool brings_descriptors(Op op)
 {
@@ -163,6 +165,8 @@ ProcessFacts process_facts(int connection)
     facts.membarrier = membarrier_registrations();
     facts.memory_merge = static_cast<int>(prctl_value(get_memory_merge));
     facts.protection_keys = allocated_protection_keys();
+    if (const long bits = may_ask_for_settings() ? prctl_value(get_write_execute) : 0; bits > 0)
+        facts.write_execute = static_cast<uint32_t>(bits);
     facts.since_advice = since_last_advice();
     facts.control_fd = state.listener;
     facts.signal = state.signal;

@@ -286,6 +286,23 @@ bool has_own_keys()
     return false;
 }
 
+void look_at_settings(ThreadFacts &facts)
+{
+    facts.tsc = facts.machine_check = 0;
+    for (int32_t &one : facts.speculation)
+        one = 0;
+    if (!may_ask_for_settings())
+        return;
+    sys::call(SYS_prctl, PR_GET_TSC, &facts.tsc, 0, 0, 0);
+    const long choice = sys::call(SYS_prctl, PR_MCE_KILL_GET, 0, 0, 0, 0);
+    facts.machine_check = sys::failed(choice) ? 0 : static_cast<int32_t>(choice) + 1;
+    unsigned long which = 0;
+    for (int32_t &one : facts.speculation) {
+        const long told = sys::call(SYS_prctl, PR_GET_SPECULATION_CTRL, which++, 0, 0, 0);
+        one = sys::failed(told) ? 0 : static_cast<int32_t>(told);
+    }
+}
+
 // A restart may have given the main thread another (ResumeInfo), which no image must have.
 int own_death_signal(int tid)
 {
@@ -313,6 +330,7 @@ void fill_facts(ThreadFacts &facts, int tid, void *frame)
     facts.registered_ring = has_registered_ring() ? 1 : 0;
     facts.own_keys = has_own_keys() ? 1 : 0;
     facts.securebits = static_cast<int>(sys::call(SYS_prctl, PR_GET_SECUREBITS, 0, 0, 0, 0));
+    look_at_settings(facts);
     get_policy(facts.policy, 0, 0);
 }
 

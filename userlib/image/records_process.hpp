@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 7;
+    static constexpr uint16_t version = 8;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -101,6 +101,9 @@ struct Process {
     bool thp_advised = false;   // thp_disable is for memory without advice; since version 5
     int64_t login_uid = -1;     // for the audit log; -1: not known; since version 6
     bool no_terminal = false;   // it has no controlling terminal of any kind; since version 7
+    uint32_t write_execute = 0; // PR_MDWE_ bits; since version 8
+
+    bool needs_version() const { return write_execute != 0; }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -154,6 +157,7 @@ struct Process {
         v("thp_advised", s.thp_advised);
         v("login_uid", s.login_uid);
         v("no_terminal", s.no_terminal);
+        v("write_execute", s.write_execute, Show::hex);
     }
 };
 
@@ -229,7 +233,7 @@ enum class SyscallRestart : uint32_t {
 // One per thread; the leader (tid = pid) first.
 struct Thread {
     static constexpr RecordType type = RecordType::thread;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     uint32_t tid = 0;
@@ -277,6 +281,16 @@ struct Thread {
     uint64_t cap_effective = 0;
     uint64_t cap_bounding = 0;
     uint64_t cap_ambient = 0;
+    // Since version 3:
+    uint32_t tsc = 0;                // PR_TSC_…; 0: not known
+    uint32_t machine_check = 0;      // 1 + PR_MCE_KILL_…; 0: not known
+    List<uint32_t> speculation = {}; // by PR_SPEC_…, as PR_GET_SPECULATION_CTRL tells it
+
+    bool needs_version() const
+    {
+        constexpr uint32_t trapped = 2; // PR_TSC_SIGSEGV
+        return tsc == trapped;
+    }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -325,6 +339,9 @@ struct Thread {
         v("cap_effective", s.cap_effective, Show::hex);
         v("cap_bounding", s.cap_bounding, Show::hex);
         v("cap_ambient", s.cap_ambient, Show::hex);
+        v("tsc", s.tsc);
+        v("machine_check", s.machine_check);
+        v("speculation", s.speculation, Show::hex);
     }
 };
 

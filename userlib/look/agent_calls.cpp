@@ -44,6 +44,8 @@ constexpr uint64_t process_options[] = {
     PR_GET_DUMPABLE,   PR_GET_KEEPCAPS,        PR_GET_NO_NEW_PRIVS, PR_GET_PDEATHSIG,
     PR_GET_SECCOMP,    PR_GET_SECUREBITS,      PR_GET_THP_DISABLE,  PR_GET_TID_ADDRESS,
     PR_GET_TIMERSLACK, PR_GET_CHILD_SUBREAPER, PR_SET_NAME,         pr_get_memory_merge};
+constexpr uint64_t pr_get_mdwe = 66;
+constexpr uint64_t settings[] = {PR_GET_TSC, PR_MCE_KILL_GET, PR_GET_SPECULATION_CTRL, pr_get_mdwe};
 constexpr uint64_t limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
 constexpr uint64_t socket_family[] = {AF_UNIX};
 constexpr uint64_t filter_operation[] = {SECCOMP_SET_MODE_FILTER};
@@ -126,6 +128,7 @@ constexpr AgentCall of_agent[] = {
     CALL(poll),
     CALL(ppoll),
     with(CALL(prctl), 0, process_options),
+    dispensable(with(CALL(prctl), 0, settings)),
     CALL(pread64),
     with(CALL(prlimit64), 1, limits),
     CALL(pwritev),

@@ -38,7 +38,7 @@
 namespace cryo::agent {
 
 constexpr uint32_t protocol_magic = 0x6f797243; // "Cryo"
-constexpr uint16_t protocol_version = 21;
+constexpr uint16_t protocol_version = 22;
 constexpr int max_signals = 64;
 constexpr const char *callback_thread_name = "cr callbacks"; // of libcr's own thread
 constexpr const char *copy_name = "cryo copy";               // of the process that is a frozen copy
@@ -96,8 +96,11 @@ enum class Feature : uint64_t {
     // Of a checkpointer: before it connects, it finds out whether filters of system calls that the
     // program has put on itself let the agent's pass. Of an agent: it relies on that.
     judged_filters = 1 << 11,
+    // Of a checkpointer: among the calls that it judges are those of ThreadFacts::tsc and what
+    // follows.
+    judged_settings = 1 << 12,
 };
-constexpr uint64_t all_features = (1 << 12) - 1;
+constexpr uint64_t all_features = (1 << 13) - 1;
 
 constexpr bool has(uint64_t features, Feature one)
 {
@@ -240,6 +243,11 @@ struct ThreadFacts {
     int32_t registered_ring; // 1: it has an io_uring ring that needs no descriptor
     // Of protocol 19, zero before:
     int32_t own_keys; // 1: there are keys in its thread-keyring or process-keyring
+    // Of protocol 22, zero before, and where a filter might end the program for asking:
+    int32_t tsc;            // PR_TSC_…
+    int32_t machine_check;  // 1 + PR_MCE_KILL_…
+    int32_t speculation[3]; // by PR_SPEC_…, as PR_GET_SPECULATION_CTRL tells it
+    int32_t reserved;
 };
 
 // The kernel's layout for rt_sigaction.
@@ -263,6 +271,9 @@ struct ProcessFacts {
     uint32_t protection_keys; // a bit for each key from pkey_alloc
     // Of protocol 11:
     uint64_t since_advice; // agent/advice.hpp
+    // Of protocol 22, zero before, as ThreadFacts::tsc:
+    uint32_t write_execute; // PR_MDWE_…
+    uint32_t reserved;
 };
 
 // As timer_gettime reports it.
@@ -325,7 +336,7 @@ constexpr uint32_t says_alive = 1; // the process's last report
 constexpr uint32_t says_released = 5;
 
 static_assert(sizeof(Head) == 8 && sizeof(Reply) == 32);
-static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 296);
+static_assert(sizeof(Context) == 64 && sizeof(ThreadFacts) == 320);
 static_assert(sizeof(SignalAction) == 32 && sizeof(RequestInfo) == 4120);
 static_assert(sizeof(LodgerFacts) == 9736 && sizeof(TrackerFacts) == 56);
 

@@ -134,6 +134,11 @@ void plan_limits(Planning &p);
 Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 
+// plan_settings.cpp: settings of prctl(2) that a thread has of its own; and, once all memory is
+// made, that none may be written and executed any more.
+void plan_thread_settings(Planning &p, const image::Thread &thread, const std::string &who);
+void plan_write_execute(Planning &p);
+
 // plan_filters.cpp: filters of system calls (seccomp) that the program has put on itself: in the
 // plan before there are threads, and put on as the last of all that a thread does for itself.
 Result<void> place_filters(Planning &p);

@@ -106,6 +106,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
                  {value(PR_SET_NAME), program.text(thread.name)});
     program.call(who + "setting its timer slack", SYS_prctl,
                  {value(PR_SET_TIMERSLACK), value(thread.timer_slack)});
+    plan_thread_settings(p, thread, who);
     plan_io_priority(p, thread, who);
     plan_thread_policy(p, thread);
     plan_scheduling(p, thread, who);

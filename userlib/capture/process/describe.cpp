@@ -112,6 +112,7 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.thp_disable = facts.thp_disable > 0;
     p.thp_advised = p.thp_disable && (facts.thp_disable & 2) != 0; // PR_THP_DISABLE_EXCEPT_ADVISED
     p.memory_merge = facts.memory_merge > 0;
+    p.write_execute = facts.write_execute;
     if (facts.protection_keys != 0)
         d.problems.add("protection keys (pkey_alloc)", "free them before the checkpoint");
     p.cap_inheritable = number(field(*status, "CapInh"), 16);

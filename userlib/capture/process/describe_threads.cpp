@@ -81,6 +81,7 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     t.rseq_signature = facts.rseq_signature;
     t.timer_slack = facts.timer_slack;
     t.parent_death_signal = static_cast<uint32_t>(facts.pdeathsig);
+    describe_settings(d.strings, facts, t);
     const Result<std::string> status = status_of(d, facts, t);
     if (!status)
         return status.error();

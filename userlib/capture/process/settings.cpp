@@ -45,6 +45,16 @@ void describe_credentials(Description &d, std::string_view first, std::string_vi
     thread.own_credentials = true;
 }
 
+void describe_settings(Strings &strings, const agent::ThreadFacts &facts, image::Thread &thread)
+{
+    thread.tsc = static_cast<uint32_t>(facts.tsc);
+    thread.machine_check = static_cast<uint32_t>(facts.machine_check);
+    std::vector<uint32_t> speculation;
+    for (const int32_t one : facts.speculation)
+        speculation.push_back(static_cast<uint32_t>(one));
+    thread.speculation = strings.keep_list(speculation);
+}
+
 void refuse_guards(Description &d)
 {
     const auto not_known = [&](const Error &error) {
