@@ -69,7 +69,7 @@ struct Socket {
 // Rare properties of sockets. An older reader, which would leave them out, refuses the image.
 struct SocketMore {
     static constexpr RecordType type = RecordType::socket_more;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     uint32_t socket = 0;        // OPEN_FILE id
@@ -80,6 +80,7 @@ struct SocketMore {
     // Version 2. Of a UNIX socket whose file was renamed: what it is called now, in the same
     // directory.
     std::string_view file_name;
+    std::string_view congestion; // version 3; TCP_CONGESTION, if it was not the system's default
 
     bool needs_version() const { return !file_name.empty(); }
 
@@ -94,6 +95,7 @@ struct SocketMore {
         v("filter_locked", s.filter_locked);
         v("interface", s.interface);
         v("file_name", s.file_name);
+        v("congestion", s.congestion);
     }
 };
 

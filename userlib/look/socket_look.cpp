@@ -86,12 +86,29 @@ struct TcpInfo : tcp_info {
 };
 static_assert(sizeof(tcp_info) == 104);
 
+std::string congestion_of(int fd)
+{
+    char name[16] = ""; // TCP_CA_NAME_MAX
+    socklen_t size = sizeof(name);
+    const bool told = getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size) == 0;
+    return told ? std::string(name, strnlen(name, sizeof(name))) : std::string();
+}
+
+// As a socket has it that the program has not asked for another one.
+std::string usual_congestion()
+{
+    const Fd fresh(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP));
+    return congestion_of(fresh.get());
+}
+
 void look_at_tcp(int fd, SocketLook &look)
 {
     TcpInfo info = {};
     socklen_t size = sizeof(info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return;
+    if (std::string name = congestion_of(fd); name != usual_congestion())
+        look.congestion = std::move(name);
     // For a listening socket these two hold the queue of connections.
     if (look.listening) {
         look.waiting = info.tcpi_unacked;

@@ -49,6 +49,7 @@ struct SocketLook {
     std::vector<uint64_t> filter;
     bool filter_locked = false;          // SO_LOCK_FILTER
     std::vector<uint32_t> groups;        // netlink only: those that it has joined
+    std::string congestion;              // TCP only: TCP_CONGESTION, if it is not the usual one
     std::string interface;               // packet sockets only: the one that it is bound to
     std::vector<Membership> memberships; // GroupTables::look_at()
     std::string problem;                 // what about it cannot be restored; empty: nothing

@@ -131,6 +131,7 @@ Result<Fd> make_bound(Planning &p, const image::Socket &saved)
         return made;
     if (Result<void> done = resources::filter_first(*opening_of(p), made->get(), saved); !done)
         return done.error();
+    resources::choose_congestion(*opening_of(p), made->get(), saved);
     if (!is_bound(p, saved))
         return made;
     if (Result<void> named = name_it(p, made->get(), saved); !named)

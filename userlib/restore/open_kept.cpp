@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections to processes outside the image. Their packets have been held since the
 // checkpoint, or the peer may have gone on without them: then nothing tells which bytes it has.
+#include "resources/socket/open_more.hpp"
 #include "resources/socket/packet_hold.hpp"
 #include "resources/socket/tcp_repair.hpp"
 #include "restore/open_parts.hpp"
@@ -33,6 +34,7 @@ Result<void> keep_closed(Planning &p, const image::Socket &saved)
         return Error::from_errno("making a socket", errno);
     if (Result<void> set = set_socket_options(made.get(), saved); !set)
         return set;
+    resources::choose_congestion(*opening_of(p), made.get(), saved);
     return keep_socket(p, std::move(made), saved);
 }
 
@@ -75,6 +77,7 @@ Result<void> open_one(Planning &p, const image::Socket &saved, const image::Kept
     Result<Fd> made = resources::put_tcp(saved, kept, *received, *sent);
     if (!made)
         return refusal(saved, made.error());
+    resources::choose_congestion(*opening_of(p), made->get(), saved);
     Fd own(fcntl(made->get(), F_DUPFD_CLOEXEC, 3));
     if (!own)
         return Error::from_errno("keeping a connection", errno);

@@ -3,6 +3,7 @@
 // connecting and accepting: at the program's own listening socket, or at a temporary one.
 #include "base/patience.hpp"
 #include "base/print.hpp"
+#include "resources/socket/open_more.hpp"
 #include "resources/socket/tcp_lingering.hpp"
 #include "restore/open_parts.hpp"
 
@@ -395,6 +396,7 @@ Result<void> finish_connections(Planning &p)
                               (p.saved.sockets().at(peer).shutdown & 2) != 0);
             if (Result<void> set = set_socket_options(fd, saved); !set)
                 return set;
+            resources::choose_congestion(*opening_of(p), fd, saved);
             set_number(fd, SOL_SOCKET, SO_BUF_LOCK, sizes_of_program(saved));
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rare properties of sockets: netlink groups and filters; and kinds of sockets that not every user
-// may open.
+// Rare properties of sockets: netlink groups, filters, congestion control; and kinds of sockets
+// that not every user may open.
 #include "resources/socket/open_more.hpp"
 
 #include "base/fd.hpp"
@@ -14,6 +14,7 @@
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <string>
 #include <sys/socket.h>
 #include <vector>
@@ -167,6 +168,25 @@ Result<void> find_interface(const Opening &opening, const image::Socket &saved,
                                          name));
     reinterpret_cast<sockaddr_ll &>(address).sll_ifindex = static_cast<int>(index);
     return {};
+}
+
+void choose_congestion(Opening &opening, int fd, const image::Socket &saved)
+{
+    const auto more = opening.of<image::SocketMore>().find(saved.open_file);
+    if (more == opening.of<image::SocketMore>().end() || more->second.congestion.empty())
+        return;
+    const std::string name(more->second.congestion);
+    if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(),
+                   static_cast<socklen_t>(name.size())) == 0)
+        return;
+    const int why = errno;
+    const char *reason = why == ENOENT  ? "this kernel does not have it, or not loaded"
+                         : why == EPERM ? "this user may not choose it "
+                                          "(net.ipv4.tcp_allowed_congestion_control)"
+                                        : strerror(why);
+    opening.notice(fmt::format("the congestion control {} of a TCP socket, descriptor {}, is the "
+                               "system's default now: {}",
+                               name, opening.descriptor(saved.open_file), reason));
 }
 
 Result<void> join_groups(const Opening &opening, int fd, const image::Socket &saved)

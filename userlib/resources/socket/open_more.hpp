@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rare properties of sockets: netlink groups, filters, an interface; and whether this user may open
-// such sockets.
+// Rare properties of sockets: netlink groups, filters, an interface, congestion control; and
+// whether this user may open such sockets.
 //
 //     Result<void> may = may_open_sockets(opening); // before anything is made
 //     ...
@@ -27,6 +27,8 @@ Result<void> start_raw(const Opening &opening, int fd, const image::Socket &save
 // Puts the interface into the address of a packet socket.
 Result<void> find_interface(const Opening &opening, const image::Socket &saved,
                             sockaddr_storage &address);
+// Another congestion control of TCP is about speed: where it cannot be had, that is said.
+void choose_congestion(Opening &opening, int fd, const image::Socket &saved);
 Result<void> join_groups(const Opening &opening, int fd, const image::Socket &saved);
 
 } // namespace cryo::resources

@@ -198,7 +198,7 @@ bool Sockets::needs_no_peer(const SocketLook &look) const
 void Sockets::keep_more(const SocketLook &look, uint32_t open_file)
 {
     if (look.groups.empty() && look.interface.empty() && look.filter.empty() &&
-        !look.filter_locked && look.file_name.empty())
+        !look.filter_locked && look.file_name.empty() && look.congestion.empty())
         return;
     image::SocketMore more;
     more.socket = open_file;
@@ -207,6 +207,7 @@ void Sockets::keep_more(const SocketLook &look, uint32_t open_file)
     more.filter = saving_.keep_list(look.filter);
     more.filter_locked = look.filter_locked;
     more.file_name = saving_.keep(look.file_name);
+    more.congestion = saving_.keep(look.congestion);
     saving_.records().add(more);
 }
 
