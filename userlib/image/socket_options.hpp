@@ -198,6 +198,7 @@ inline constexpr RareOption rare_options[] = {
     {{IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, AF_INET, SOCK_STREAM}},
     {{IPPROTO_TCP, TCP_FASTOPEN, AF_INET, SOCK_STREAM}}, // 0 but for sockets that may listen
     {{IPPROTO_TCP, TCP_SAVE_SYN, AF_INET, SOCK_STREAM}},
+    {{IPPROTO_TCP, TCP_MAXSEG, AF_INET, SOCK_STREAM}, 536},
     {{IPPROTO_UDP, udp_cork, AF_INET, SOCK_DGRAM}},
     {{IPPROTO_UDP, udp_no_check6_tx, AF_INET, SOCK_DGRAM}},
     {{IPPROTO_UDP, udp_no_check6_rx, AF_INET, SOCK_DGRAM}},
@@ -215,6 +216,33 @@ inline bool is_interface(int level, int name)
 {
     return (level == SOL_SOCKET && name == SO_BINDTODEVICE) ||
            (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF);
+}
+
+inline bool is_segment_limit(int level, int name)
+{
+    return level == IPPROTO_TCP && name == TCP_MAXSEG;
+}
+
+// Without a connection, what the program has asked for, or 536 (before Linux 6.2 always). Of a
+// connection: the size that this end has announced, which such a limit set at its start. False: it
+// was larger than any limit.
+inline bool read_segment_limit(int fd, uint64_t &value)
+{
+    constexpr int smallest = 88, largest = 32767; // what setsockopt(2) takes
+    constexpr int of_timestamps = 12;             // not counted, where each segment has them
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+        return false;
+    int found = static_cast<int>(info.tcpi_advmss);
+    if ((info.tcpi_options & TCPI_OPT_TIMESTAMPS) != 0)
+        found += of_timestamps;
+    size = sizeof(found);
+    if ((info.tcpi_state == TCP_CLOSE || info.tcpi_state == TCP_LISTEN) &&
+        getsockopt(fd, IPPROTO_TCP, TCP_MAXSEG, &found, &size) != 0)
+        return false;
+    value = static_cast<uint64_t>(found);
+    return found >= smallest && found <= largest;
 }
 
 // 0: no interface.
@@ -291,6 +319,8 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
     }
     if (is_interface(level, name))
         return read_interface(fd, level, name, value);
+    if (is_segment_limit(level, name))
+        return read_segment_limit(fd, value);
     uint64_t got = 0;
     socklen_t size = level == SOL_SOCKET && name == SO_LINGER ? 8 : 4;
     if (getsockopt(fd, level, name, &got, &size) != 0)

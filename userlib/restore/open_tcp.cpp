@@ -73,6 +73,21 @@ Result<Fd> when_free(const Address &address, const F &attempt)
     }
 }
 
+// What limits the segments of a connection from its first moment on (TCP_MAXSEG); 0: nothing.
+uint32_t segment_limit(const image::Socket &saved)
+{
+    for (size_t i = 0; i + 2 < saved.options.size(); i += 3) {
+        if (saved.options[i] == IPPROTO_TCP && saved.options[i + 1] == TCP_MAXSEG)
+            return static_cast<uint32_t>(saved.options[i + 2]);
+    }
+    return 0;
+}
+
+struct Listener {
+    int fd;
+    uint32_t segment_limit; // its own
+};
+
 Fd tcp_socket(uint32_t domain)
 {
     Fd fd(
@@ -89,13 +104,15 @@ class Connections
     Result<void> open(const image::Socket *accepted, const image::Socket *caller);
 
   private:
-    void find_listeners(const Address &address, uint32_t domain, std::vector<int> &listeners) const;
+    void find_listeners(const Address &address, uint32_t domain,
+                        std::vector<Listener> &listeners) const;
     Fd listen_at(const Address &address, uint32_t domain);
     Result<void> await_listener(const image::Socket *&accepted, const image::Socket *&caller,
-                                std::vector<int> &listeners);
+                                std::vector<Listener> &listeners);
     Result<void> keep(Fd fd, const image::Socket &end);
-    static Fd begin_call(const Address &from, const Address &to, uint32_t domain);
-    static Result<Fd> answer(const std::vector<int> &listeners, int caller, const Address &from);
+    static Fd begin_call(const image::Socket &caller);
+    static Result<Fd> answer(const std::vector<Listener> &listeners, int caller,
+                             const Address &from);
 
     Planning &p_;
     struct Moment { // a listening socket that exists while connections are made
@@ -107,7 +124,7 @@ class Connections
 
 // All of the program's listeners that may get the call, or else a temporary one.
 void Connections::find_listeners(const Address &address, uint32_t domain,
-                                 std::vector<int> &listeners) const
+                                 std::vector<Listener> &listeners) const
 {
     for (const auto &[id, socket] : p_.saved.sockets()) {
         const auto fd = p_.open_fds.find(id);
@@ -116,11 +133,11 @@ void Connections::find_listeners(const Address &address, uint32_t domain,
             continue;
         const Address at(socket.local);
         if (at.port() == address.port() && (at.is_any() || at.same_host(address)))
-            listeners.push_back(fd->second);
+            listeners.push_back({fd->second, segment_limit(socket)});
     }
     for (const Moment &known : moments_) {
         if (listeners.empty() && known.at.same(address))
-            listeners.push_back(known.fd.get());
+            listeners.push_back({known.fd.get(), 0});
     }
 }
 
@@ -139,7 +156,8 @@ Fd Connections::listen_at(const Address &address, uint32_t domain)
 // Without a listener, either end can be the accepting one, and an address
 // that an ended connection keeps is easier to get for the connecting one.
 Result<void> Connections::await_listener(const image::Socket *&accepted,
-                                         const image::Socket *&caller, std::vector<int> &listeners)
+                                         const image::Socket *&caller,
+                                         std::vector<Listener> &listeners)
 {
     find_listeners(Address(accepted->local), accepted->domain, listeners);
     if (!listeners.empty())
@@ -159,7 +177,7 @@ Result<void> Connections::await_listener(const image::Socket *&accepted,
         return made.error();
     if (swapped)
         std::swap(accepted, caller);
-    listeners.push_back(made->get());
+    listeners.push_back({made->get(), 0});
     moments_.push_back({Address(accepted->local), std::move(*made)});
     return {};
 }
@@ -175,9 +193,15 @@ bool is_for_callers(uint16_t port)
 // First as the kernel itself assigns a port to a connecting socket, here from a range of
 // one: other connections of the port, even ended ones, are no obstacle then. Before Linux
 // 6.3, and for a port outside the system's range, the port is bound as by any server.
-Fd Connections::begin_call(const Address &from, const Address &to, uint32_t domain)
+Fd Connections::begin_call(const image::Socket &caller)
 {
-    Fd fd = tcp_socket(domain);
+    const Address from(caller.local), to(caller.peer);
+    const auto make = [&caller] {
+        Fd made = tcp_socket(caller.domain);
+        set_number(made.get(), IPPROTO_TCP, TCP_MAXSEG, segment_limit(caller));
+        return made;
+    };
+    Fd fd = make();
     if (!fd)
         return fd;
     const uint32_t port = from.port(), range = port << 16 | port;
@@ -192,7 +216,7 @@ Fd Connections::begin_call(const Address &from, const Address &to, uint32_t doma
             set_number(fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 0);
             return fd;
         }
-        fd = tcp_socket(domain);
+        fd = make();
     }
     set_number(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
     if (bind(fd.get(), from.get(), from.size()) != 0 ||
@@ -206,13 +230,14 @@ Fd Connections::begin_call(const Address &from, const Address &to, uint32_t doma
 
 // Another client may come first, as with any server
 // that has just started; its connection is closed.
-Result<Fd> Connections::answer(const std::vector<int> &listeners, int caller, const Address &from)
+Result<Fd> Connections::answer(const std::vector<Listener> &listeners, int caller,
+                               const Address &from)
 {
     const Clock::time_point end = Clock::now() + local_delivery_limit;
     std::vector<pollfd> wait;
     wait.reserve(listeners.size());
-    for (const int fd : listeners)
-        wait.push_back({fd, POLLIN, 0});
+    for (const Listener &one : listeners)
+        wait.push_back({one.fd, POLLIN, 0});
     while (Clock::now() < end) {
         poll(wait.data(), wait.size(), 20);
         for (const pollfd &one : wait) {
@@ -279,27 +304,31 @@ Result<void> Connections::open(const image::Socket *accepted, const image::Socke
         if (!Address(end->local).is_of(end->domain) || !Address(end->peer).is_of(end->domain))
             return Error(EINVAL, "a connection without addresses");
     }
-    std::vector<int> listeners;
+    std::vector<Listener> listeners;
     if (Result<void> done = await_listener(accepted, caller, listeners); !done)
         return done;
-    const Address from(caller->local), calls(caller->peer), hears(accepted->peer);
+    const Address from(caller->local), hears(accepted->peer);
     // The program's listeners may block, and a client that has come may
-    // be gone again. Nor may accepting wait for the caller's first data.
+    // be gone again. Nor may accepting wait for the caller's first data. What limits the segments
+    // of the accepted end is its listener's.
     struct Before {
         int fd, flags;
-        uint32_t defer;
+        uint32_t defer, segment_limit;
     };
     std::vector<Before> changed;
-    for (const int fd : listeners) {
-        changed.push_back({fd, fcntl(fd, F_GETFL), number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT)});
+    for (const auto &[fd, its_limit] : listeners) {
+        changed.push_back(
+            {fd, fcntl(fd, F_GETFL), number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT), its_limit});
         fcntl(fd, F_SETFL, changed.back().flags | O_NONBLOCK);
         set_number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+        set_number(fd, IPPROTO_TCP, TCP_MAXSEG, segment_limit(*accepted));
     }
-    Result<Fd> two = when_free(from, [&] { return begin_call(from, calls, caller->domain); });
+    Result<Fd> two = when_free(from, [&] { return begin_call(*caller); });
     Result<Fd> one = two ? answer(listeners, two->get(), hears) : Result<Fd>(two.error());
-    for (const auto &[fd, flags, defer] : changed) {
+    for (const auto &[fd, flags, defer, its_limit] : changed) {
         fcntl(fd, F_SETFL, flags);
         set_number(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer);
+        set_number(fd, IPPROTO_TCP, TCP_MAXSEG, its_limit);
     }
     if (!one)
         return one.error();

@@ -11,6 +11,7 @@ foreach(name offset flags append log_rollback unlinked renamed shared_descriptio
 endforeach()
 cryo_test_program(files/aio NEEDS aio)
 cryo_test_program(files/many_descriptors NEEDS open-files-2000)
+cryo_test_program(files/tcp_segments NEEDS segment_limit)
 cryo_test_program(files/high_descriptor NEEDS open-files-2000)
 cryo_test_program(files/ping_socket NEEDS ping)
 cryo_test_program(files/raw_sockets NEEDS net_raw)

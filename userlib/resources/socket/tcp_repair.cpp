@@ -189,7 +189,10 @@ bool comes_later(int level, int name)
     if (level == SOL_SOCKET)
         return name == SO_REUSEADDR || name == SO_REUSEPORT || name == SO_KEEPALIVE ||
                name == SO_RCVBUF || name == SO_SNDBUF || name == SO_BUF_LOCK;
-    return level == IPPROTO_TCP && (name == TCP_USER_TIMEOUT || name == TCP_NOTSENT_LOWAT);
+    // The size of segments is that of KEPT_CONNECTION: what limited it was its business at the
+    // start.
+    return level == IPPROTO_TCP &&
+           (name == TCP_USER_TIMEOUT || name == TCP_NOTSENT_LOWAT || name == TCP_MAXSEG);
 }
 
 // All that can fail here, as where an interface is gone. It precedes the address and the route,
