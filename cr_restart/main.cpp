@@ -202,6 +202,7 @@ void Command::tell(const cryo::backend::Alive &alive) const
     const std::string here = own != alive.pid ? fmt::format(" ({} here)", alive.pid) : "";
     if (!options_.talk.quiet())
         options_.talk.notices(alive.notices);
+    options_.talk.notices(alive.warnings);
     options_.talk.result(fmt::format("cr_restart: process {}{} {} after {} ({:.1f} MiB)", own, here,
                                      runs ? "goes on" : "is back", away(alive.cut_realtime),
                                      static_cast<double>(alive.bytes) / 1048576),

@@ -33,6 +33,10 @@ void add_ids(CLI::App &app, Options &options)
                  "ones, in a pid namespace as with --pidns where nothing else allows that)")
         ->each([&](const std::string &) { options.ids_chosen = true; })
         ->group(group);
+    app.add_flag("--prefer-pid", restart.prefer_pid,
+                 "Processes and threads have their saved ids where these are free and may be "
+                 "chosen, and new ones otherwise")
+        ->group(group);
     app.add_flag("--pidns", options.pidns,
                  "Processes have their saved ids in a pid namespace of their own, where every id "
                  "is free; no privilege is needed")
@@ -181,6 +185,13 @@ cryo::Result<void> complete(Options &options)
     if (options.pidns && cryo::cli::has_requester())
         return cryo::Error(ENOTSUP, "--pidns: a process in another pid namespace cannot be the "
                                     "child of the program that asks for it");
+    if (options.request.options.prefer_pid) {
+        if (options.ids_chosen || options.pidns)
+            return cryo::Error(EINVAL, "--prefer-pid chooses among saved and new ids: it cannot be "
+                                       "combined with --restore-pid, --no-restore-pid or --pidns");
+        options.request.options.restore_pid = false;
+        options.ids_chosen = true;
+    }
     options.request.options.own_pid_namespace = options.pidns;
     options.image = named;
     for (const std::string &owner : options.owners) {

@@ -188,8 +188,8 @@ static int run(int argc, char **argv)
     std::error_code ignored;
     const std::string restart =
         std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path() / "cr_restart";
-    // The old ids may be in use on this node.
-    std::vector<const char *> arguments = {restart.c_str(), "--no-restore-pid",
+    // Some of the old ids may be in use on this node.
+    std::vector<const char *> arguments = {restart.c_str(), "--prefer-pid",
                                            "--no-restore-sid", // the launcher ends its group
                                            "--bound-to-parent", verbose > 0 ? "-v" : "-q"};
     for (const std::string &owner : owners)

@@ -18,7 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from run_mpi import TRANSPORTS, descendants, environment, show_where_they_wait
+from run_mpi import (TRANSPORTS, descendants, environment, need_old_ids,
+                     show_where_they_wait)
 
 LARGEST = 4 << 20 # bytes of an image of a program that is nothing but MPI calls
 
@@ -157,7 +158,8 @@ def run_restarted(options):
             sizes = [inspect(options, image) for image in images]
             print(f"place {place}: images of {sizes} bytes")
             # A shell chooses the image by its rank; the process of a rank must be the restored one.
-            restart = [options.bin / "cr_restart", "-q", "--no-restore-pid"]
+            ids = "--prefer-pid" if options.old_ids else "--no-restore-pid"
+            restart = [options.bin / "cr_restart", "-q", ids]
             line = " ".join(f"'{word}'" for word in restart)
             command = [options.mpirun, "-n", str(options.ranks), "/bin/sh", "-c",
                        f"exec {line} -f '{directory}/context.'$OMPI_COMM_WORLD_RANK"]
@@ -181,9 +183,13 @@ def main():
     parser.add_argument("--refused", help="it cannot be saved, and this must be said")
     parser.add_argument("--as-users-do", action="store_true",
                         help="without the variable by which a rank may be saved alone")
+    parser.add_argument("--old-ids", action="store_true",
+                        help="the ids must be as before; left out where they are not to be had")
     parser.add_argument("--small", action="store_true", help="the images must be")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
+    if options.old_ids:
+        need_old_ids()
 
     natively = run_natively(options)
     restarted = run_refused(options) if options.refused else run_restarted(options)

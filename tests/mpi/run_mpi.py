@@ -20,10 +20,20 @@ from pathlib import Path
 
 import inside
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "system" / "programs"))
+import processes  # noqa: E402
+
 # Open MPI's, and MPICH's: its own shared memory, or what it has between nodes (UCX).
 TRANSPORTS = {"vader": {"OMPI_MCA_btl": "self,vader"}, "tcp": {"OMPI_MCA_btl": "self,tcp"},
               "both": {"OMPI_MCA_btl": "self,vader,tcp"},
               "shm": {}, "ucx": {"MPIR_CVAR_NOLOCAL": "1"}}
+
+
+def need_old_ids():
+    """A test is skipped where no process can be given an id by choice."""
+    if not processes.keep_ids():
+        print("left out: old ids are not to be had")
+        sys.exit(77)
 
 
 def environment(directory, transport):

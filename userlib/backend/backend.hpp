@@ -42,6 +42,7 @@ struct RestartRequest {
 struct Alive : restore::Restarted {
     int64_t cut_realtime = 0; // when it was saved, nanoseconds of the real-time clock; 0: unknown
     std::vector<std::string> notices;
+    std::vector<std::string> warnings; // as in restore::TreePlan
 };
 
 class Backend

@@ -268,7 +268,7 @@ Result<void> check_restart(const restore::RestartOptions &options)
     const auto refuse = [](std::string_view what, std::string_view why) {
         return Error(ENOTSUP, fmt::format("an image of criu: {}: {}", what, why));
     };
-    if (!options.restore_pid)
+    if (!options.restore_pid && !options.prefer_pid)
         return refuse("--no-restore-pid", "criu gives processes their saved ids only");
     if (options.own_pid_namespace)
         return refuse("--pidns", "criu restores into the namespaces that were saved");

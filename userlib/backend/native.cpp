@@ -4,6 +4,7 @@
 #include "backend/open_image.hpp"
 #include "backend/outline.hpp"
 #include "base/clock.hpp"
+#include "restore/kept_ids.hpp"
 #include "restore/restart.hpp"
 
 #include <algorithm>
@@ -29,6 +30,8 @@ class Native : public Backend
     Result<void> after_restart(const Alive &alive) override;
 
   private:
+    Result<Alive> restart_with(const image::Snapshot &image, const restore::RestartOptions &options,
+                               const RestartRequest &request);
     int device() const { return device_ ? device_->fd() : -1; }
     void announce(uint32_t operation, uint32_t phase, int error, uint64_t bytes, pid_t target,
                   uint64_t total = 0);
@@ -119,15 +122,28 @@ Result<Alive> Native::restart(const RestartRequest &request)
     Result<std::shared_ptr<image::Snapshot>> image = open_image(request, file_);
     if (!image)
         return image.error();
+    if (request.phase)
+        request.phase("image verified");
+    restore::RestartOptions options = request.options;
+    options.device = device();
+    options.trust = request.trust;
+    Result<Alive> alive = restart_with(**image, options, request);
+    if (alive || !options.prefer_pid || options.for_requester ||
+        !restore::is_about_ids(alive.error()))
+        return alive;
+    options.none_kept = true; // an id that was free has been taken meanwhile
+    return restart_with(**image, options, request);
+}
+
+Result<Alive> Native::restart_with(const image::Snapshot &image,
+                                   const restore::RestartOptions &options,
+                                   const RestartRequest &request)
+{
     const auto phase = [&](std::string_view name) {
         if (request.phase)
             request.phase(name);
     };
-    phase("image verified");
-    restore::RestartOptions options = request.options;
-    options.device = device();
-    options.trust = request.trust;
-    Result<std::unique_ptr<restore::TreePlan>> plan = restore::plan_restart(**image, options);
+    Result<std::unique_ptr<restore::TreePlan>> plan = restore::plan_restart(image, options);
     if (!plan)
         return plan.error();
     phase("planned; files open");
@@ -145,7 +161,8 @@ Result<Alive> Native::restart(const RestartRequest &request)
             process.plan->replacements.keep_directories();
     }
     phase(options.rehearse ? "memory sent, compared, and given up" : "memory sent; alive");
-    return Alive{std::move(*done), (*plan)->cut_realtime, std::move((*plan)->notices)};
+    return Alive{std::move(*done), (*plan)->cut_realtime, std::move((*plan)->notices),
+                 std::move((*plan)->warnings)};
 }
 
 Result<void> Native::after_restart(const Alive &alive)

@@ -84,4 +84,20 @@ Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms, int gra
     return {};
 }
 
+std::vector<pid_t> await_most_free(std::vector<pid_t> pids, int patience_ms, int grace_ms)
+{
+    for (int waited_ms = 0;; waited_ms++) {
+        bool is_any_ending = false;
+        std::erase_if(pids, [&](pid_t pid) {
+            const Holder holder = holder_of(pid);
+            is_any_ending |= holder.ending;
+            return !holder.there;
+        });
+        if (pids.empty() || waited_ms >= (is_any_ending ? patience_ms : grace_ms))
+            return pids;
+        const timespec pause = {0, 1'000'000};
+        nanosleep(&pause, nullptr);
+    }
+}
+
 } // namespace cryo::restore

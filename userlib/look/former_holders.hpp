@@ -18,6 +18,10 @@ namespace cryo::restore {
 // end looks alive for a moment: living processes are given `grace_ms` in all.
 Result<void> await_free(const std::vector<pid_t> &pids, int patience_ms = 5000, int grace_ms = 100);
 
+// Waits likewise, but for each id, and returns those that are still taken in the end.
+std::vector<pid_t> await_most_free(std::vector<pid_t> pids, int patience_ms = 2000,
+                                   int grace_ms = 100);
+
 // The error for a pid that a living process has.
 Error in_use(pid_t pid);
 

@@ -52,7 +52,7 @@ std::optional<pid_t> Namesakes::named(uint32_t open_file) const
 {
     const auto told = p_.saved.of<image::PeerCredentials>().find(open_file);
     if (told == p_.saved.of<image::PeerCredentials>().end() || told->second.pid == 0 ||
-        !p_.options.restore_pid || !p_.saved.members.contains(told->second.pid) ||
+        !p_.options.keeps(told->second.pid) || !p_.saved.members.contains(told->second.pid) ||
         told->second.uid != geteuid() || told->second.gid != getegid())
         return std::nullopt;
     return static_cast<pid_t>(told->second.pid);
@@ -60,11 +60,10 @@ std::optional<pid_t> Namesakes::named(uint32_t open_file) const
 
 std::optional<pid_t> Namesakes::holder_of(uint32_t open_file) const
 {
-    if (!p_.options.restore_pid)
-        return std::nullopt;
     for (const auto &[pid, member] : p_.saved.members) {
-        if (std::ranges::find(member->descriptors(), open_file, &image::Descriptor::open_file) !=
-            member->descriptors().end())
+        if (p_.options.keeps(pid) &&
+            std::ranges::find(member->descriptors(), open_file, &image::Descriptor::open_file) !=
+                member->descriptors().end())
             return static_cast<pid_t>(pid);
     }
     return std::nullopt;

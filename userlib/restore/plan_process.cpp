@@ -127,7 +127,7 @@ Result<Thread> start_of(const image::Thread &from, const RestartOptions &options
         return Error(ENOTSUP, fmt::format("thread {} was saved in a way that this release cannot "
                                           "restore",
                                           from.tid));
-    thread.tid = options.restore_pid ? static_cast<int32_t>(from.tid) : 0;
+    thread.tid = options.keeps(from.tid) ? static_cast<int32_t>(from.tid) : 0;
     thread.clear_child_tid = options.rehearse ? 0 : from.clear_child_tid;
     memcpy(&thread.context, from.registers.data(), sizeof(thread.context));
     return thread;

@@ -83,7 +83,7 @@ Result<void> plan_semaphore_undo(Planning &p)
 // any operation (sem_otime 0) gets none: programs take that for a set that is not initialised.
 void plan_semaphore_pids(Planning &p)
 {
-    if (!p.options.restore_pid)
+    if (!p.options.keeps(p.saved.process.pid))
         return;
     for (const image::Ipc &ipc : p.saved.of<image::Ipc>()) {
         const bool operated = (ipc.flags & image::kIpcOperated) != 0;

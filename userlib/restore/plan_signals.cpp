@@ -122,8 +122,8 @@ Result<void> plan_posix_timer(Planning &p, const image::Timer &timer)
     Program &program = p.plan.program;
     const std::string what = fmt::format("POSIX timer {}", timer.id);
     const auto clock = static_cast<int>(timer.clock);
-    const bool names_somebody = clock < 0 && ~(clock >> 3) != 0;
-    if (names_somebody && !p.options.restore_pid)
+    const auto named = clock < 0 ? static_cast<uint32_t>(~(clock >> 3)) : 0;
+    if (named != 0 && !p.options.keeps(named))
         return Error(ENOTSUP, what + " measures the CPU time of a process or thread by its id; it "
                                      "cannot be restored with --no-restore-pid");
     sigevent event = {};

@@ -2,6 +2,7 @@
 // The plan of all processes: the open files, once for all of them; then each process by itself.
 #include "base/clock.hpp"
 #include "resources/terminal.hpp"
+#include "restore/kept_ids.hpp"
 #include "restore/mapped_files.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/plan_copies.hpp"
@@ -32,11 +33,12 @@ class Planner
     Saved distribute();
     Result<void> give_pidfds(Newborn &kin, const Planning &own) const;
     Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
+    void choose_ids();
     void note_clock();
     int floor() const;
 
     const image::Snapshot &snapshot_;
-    const RestartOptions &options_;
+    RestartOptions options_;
     TreeMembers all_;
     std::unique_ptr<TreePlan> tree_ = std::make_unique<TreePlan>();
 };
@@ -206,6 +208,16 @@ Result<void> Planner::give_terminal(Newborn &kin, int number, Planning &opening)
     return {};
 }
 
+void Planner::choose_ids()
+{
+    if (!options_.prefer_pid)
+        return;
+    const std::string why = options_.none_kept ? "others were faster to take the old ones"
+                                               : choose_kept_ids(all_, options_);
+    if (std::optional<std::string> warning = new_ids(all_, options_, why))
+        tree_->warnings.push_back(std::move(*warning));
+}
+
 void Planner::note_clock()
 {
     constexpr int64_t second = 1'000'000'000;
@@ -219,6 +231,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
 {
     if (Result<void> done = read(); !done)
         return done.error();
+    choose_ids();
     Result<std::vector<Newborn>> kin = relate(all_, options_);
     if (!kin)
         return kin.error();

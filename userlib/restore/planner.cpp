@@ -76,7 +76,7 @@ void notice_once(Planning &p, std::string notice)
 Result<void> plan_process_whole(Planning &p, bool alone)
 {
     RestartPlan &plan = p.plan;
-    plan.pid = p.options.restore_pid ? p.saved.process.pid : 0;
+    plan.pid = p.options.keeps(p.saved.process.pid) ? p.saved.process.pid : 0;
     plan.personality = p.saved.process.personality;
     plan.cut_realtime = p.saved.process.cut_realtime;
     plan.header.resume_info = p.saved.agent.resume_info;

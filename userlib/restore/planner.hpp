@@ -23,13 +23,19 @@
 #include "restore/saved.hpp"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace cryo::restore {
 
 struct RestartOptions {
-    bool restore_pid = true;
+    bool restore_pid = true; // all have their saved ids
+    // If not all: those ids that can be had here. The plan decides which, or that it be none.
+    bool prefer_pid = false;
+    bool none_kept = false;
+    std::set<uint32_t> kept_ids = {};
+    bool keeps(uint32_t id) const { return restore_pid || kept_ids.contains(id); }
     bool own_pid_namespace = false; // the caller is the first process of a new pid namespace
     bool force = false;             // changed mapped files are accepted
     // The process group and the session of the root are the saved ones, not cr_restart's.
@@ -154,6 +160,7 @@ struct TreePlan {
     bool undo = false;  // ... and once more when their semaphore undo values are restored
     pid_t *lost = nullptr;
     std::vector<std::string> notices;
+    std::vector<std::string> warnings; // of what goes wrong where the program relies on it
     LateSeals seals;
 };
 

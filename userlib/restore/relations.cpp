@@ -112,11 +112,11 @@ Result<std::vector<Newborn>> Relations::relate()
                                              all_.front()->image->name()));
         Newborn kin;
         kin.parent = number_of(all_, one->member->ppid);
-        kin.pid = options_.restore_pid ? static_cast<pid_t>(one->member->pid) : 0;
-        if (options_.restore_pid)
-            for (const image::Thread &thread : one->saved.threads())
+        kin.pid = options_.keeps(one->member->pid) ? static_cast<pid_t>(one->member->pid) : 0;
+        for (const image::Thread &thread : one->saved.threads())
+            if (options_.keeps(thread.tid))
                 kin.threads.push_back(static_cast<pid_t>(thread.tid));
-        const bool has_new_id = !options_.restore_pid && is_root(*one);
+        const bool has_new_id = !options_.keeps(one->member->pid) && is_root(*one);
         const uint32_t pgid = has_new_id && options_.restore_pgid ? one->member->pgid : 0;
         const uint32_t sid = has_new_id && options_.restore_sid ? one->member->sid : 0;
         if (Result<void> unused = check_unused(pgid, sid); !unused)
@@ -137,7 +137,7 @@ Result<std::vector<Newborn>> Relations::relate()
         kin.parent = session_of_stand_in[number]; // the session's leader makes it
         kin.session = kin.parent;
         kin.group = number;
-        kin.pid = options_.restore_pid ? static_cast<pid_t>(pgid) : 0;
+        kin.pid = options_.keeps(pgid) ? static_cast<pid_t>(pgid) : 0;
         kin.stand_in = true;
         kin_.resize(std::max(kin_.size(), static_cast<size_t>(number) + 1));
         kin_[static_cast<size_t>(number)] = std::move(kin);

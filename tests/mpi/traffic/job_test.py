@@ -213,11 +213,15 @@ def main():
                         help="not the launcher is under cr_run, but each rank")
     parser.add_argument("--script", action="store_true",
                         help="cr_run starts a shell, which starts the launcher")
+    parser.add_argument("--old-ids", action="store_true",
+                        help="left out where processes cannot have the ids that they had")
     parser.add_argument("--soak-restarts", type=int, metavar="N",
                         help="with CRYO_SOAK: saved and brought back so many times; the program goes "
                              "on with its work until it may end")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
+    if options.old_ids:
+        run_mpi.need_old_ids()
     random.seed(" ".join([str(options.seed), *map(os.path.basename, options.command)]))
     transports = [options.transport]
     if os.environ.get("CRYO_SOAK"):
