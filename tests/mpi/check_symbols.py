@@ -47,6 +47,8 @@ ORDINARY = {
     "launcher": ("close fstat getenv getppid getsockopt open read", "before the program begins"),
     "engine": ("sigaction", "in MPI_Init"),
     "strangers": ("dl_iterate_phdr", "at the first call of MPI, of a rank that is not brought back"),
+    "profilers": ("_DYNAMIC _r_debug __start_cryo_fronts __stop_cryo_fronts strcmp",
+                  "before the program begins, and at the first call of MPI"),
     "report": ("dprintf open close", "in MPI_Finalize"),
     "packet_link": ("close connect fcntl gettid recv send sigaction socket", "in tests"),
 }

@@ -366,4 +366,4 @@ EXPORTED void mpi_conversion_fn_null_f()
 {
     fatal("MPI_CONVERSION_FN_NULL was called");
 }
-ALIAS(mpi_conversion_fn_null_, mpi_conversion_fn_null_f)
+SPELLING(mpi_conversion_fn_null_, mpi_conversion_fn_null_f)

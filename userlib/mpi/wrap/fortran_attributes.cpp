@@ -295,10 +295,10 @@ EXPORTED int ompi_attr_create_keyval(int owner, void *copy, void *remove, int *k
 
 // Functions that a Fortran program may pass instead of its own, in every spelling of compilers.
 #define SPELLINGS(lower, upper, target)                                                            \
-    ALIAS(lower, target)                                                                           \
-    ALIAS(lower##_, target)                                                                        \
-    ALIAS(lower##__, target)                                                                       \
-    ALIAS(upper, target)
+    SPELLING(lower, target)                                                                        \
+    SPELLING(lower##_, target)                                                                     \
+    SPELLING(lower##__, target)                                                                    \
+    SPELLING(upper, target)
 
 #define FORTRAN_ATTRIBUTE_FUNCTIONS(lower, upper, name, bytes)                                     \
     EXPORTED void ompi_##name##null_copy_fn_f(MPI_Fint *, MPI_Fint *, void *, void *, void *,      \

@@ -5,6 +5,7 @@
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/join.hpp"
 #include "mpi/wrap/life.hpp"
+#include "mpi/wrap/profilers.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "mpi/wrap/strangers.hpp"
 #include "mpi/wrap/wrapper.hpp"
@@ -38,7 +39,9 @@ void load()
         fatal("%s has no object %s: it is not an MPI library that Cryo knows", library, missing);
     know_releases();
     begin_lodging();
-    if (is_to_revive() && !revive(why))
+    if (!is_to_revive())
+        tell_profilers_left_out();
+    else if (!revive(why))
         fatal("%s", why.text);
 }
 
