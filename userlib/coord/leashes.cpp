@@ -2,7 +2,9 @@
 #include "coord/leashes.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,7 +14,8 @@ namespace cryo::coord {
 
 namespace {
 
-// The kernel knows the process itself since 6.5; a number may be another process's by now.
+// The kernel knows the process itself since 6.5. Before, there is only its number, which is another
+// process's perhaps, unless this one is there still, and so its end of the connection.
 Fd process_at(int socket, int pid)
 {
     int process = -1;
@@ -20,7 +23,13 @@ Fd process_at(int socket, int pid)
     constexpr int so_peerpidfd = 77;
     if (getsockopt(socket, SOL_SOCKET, so_peerpidfd, &process, &size) == 0)
         return Fd(process);
-    return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    return errno == ENOPROTOOPT ? Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) : Fd();
+}
+
+bool has_gone(int socket)
+{
+    pollfd look = {socket, POLLRDHUP, 0};
+    return poll(&look, 1, 0) != 0;
 }
 
 } // namespace
@@ -34,7 +43,7 @@ void Leashes::hold(const std::shared_ptr<Channel> &channel)
         channel->close_when_sent();
         return;
     }
-    if (!process) {
+    if (!process || has_gone(channel->descriptor())) {
         channel->refuse();
         return;
     }

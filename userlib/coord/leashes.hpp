@@ -5,7 +5,7 @@
 // SIGKILL when the daemon's end of it closes, whatever ends the daemon (rank_leash.cpp). A process
 // that closes its own end is killed, too.
 //
-//     Leashes leashes(loop);
+//     Leashes leashes;
 //     leashes.want();
 //     leashes.hold(channel);                     // of a process that has asked for it
 //     if (leashes.holds(pid)) ...

@@ -17,18 +17,12 @@ Result<OwnEnd> OwnEnd::make()
     return Result<OwnEnd>(OwnEnd(timer));
 }
 
-OwnEnd::~OwnEnd()
-{
-    if (timer_)
-        timer_delete(*timer_);
-}
-
 Result<void> OwnEnd::at(int64_t boottime_ns)
 {
     constexpr int64_t second = 1'000'000'000;
     itimerspec when = {};
     when.it_value = {.tv_sec = boottime_ns / second, .tv_nsec = boottime_ns % second};
-    if (timer_settime(*timer_, TIMER_ABSTIME, &when, nullptr) != 0)
+    if (timer_settime(timer_, TIMER_ABSTIME, &when, nullptr) != 0)
         return Error::from_errno("a timer of the time since boot", errno);
     return {};
 }

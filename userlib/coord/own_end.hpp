@@ -2,7 +2,8 @@
 //
 // An end of this process that the kernel brings about, by SIGKILL at a time of CLOCK_BOOTTIME. The
 // process need not run for it: it may be stopped, or the machine may have been asleep when the time
-// came. A child by fork() does not have it.
+// came. A child by fork() does not have it. Nothing takes it back: it also comes while the process
+// is about to end by itself, however long that takes.
 //
 //     Result<OwnEnd> end = OwnEnd::make();
 //     Result<void> set = end->at(lease.end());      // again and again, always later
@@ -12,8 +13,6 @@
 
 #include <cstdint>
 #include <ctime>
-#include <optional>
-#include <utility>
 
 namespace cryo::coord {
 
@@ -21,16 +20,13 @@ class OwnEnd
 {
   public:
     static Result<OwnEnd> make();
-    OwnEnd(OwnEnd &&other) noexcept : timer_(std::exchange(other.timer_, {})) {}
-    OwnEnd &operator=(OwnEnd &&) = delete;
-    ~OwnEnd();
 
     Result<void> at(int64_t boottime_ns);
 
   private:
     explicit OwnEnd(timer_t timer) : timer_(timer) {}
 
-    std::optional<timer_t> timer_;
+    timer_t timer_;
 };
 
 } // namespace cryo::coord

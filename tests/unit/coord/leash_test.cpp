@@ -5,10 +5,13 @@
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "coord/leash.hpp"
+#include "coord/leashes.hpp"
+#include "coord/loop.hpp"
 #include "coord/own_end.hpp"
 
 #include <csignal>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +64,21 @@ TEST(OwnEnd, ThatIsPastComesAtOnce)
     EXPECT_EQ(signal_that_ended(child), SIGKILL);
 }
 
+// A daemon that ends may wait for a copy of a rank which waits for a disk, and has its ranks still.
+TEST(OwnEnd, ComesAlsoWhenNothingHoldsItAnyMore)
+{
+    const pid_t child = child_that([] {
+        {
+            Result<OwnEnd> end = OwnEnd::make();
+            if (!end || !end->at(clock_ns(CLOCK_BOOTTIME) + 20'000'000))
+                return false;
+        }
+        poll(nullptr, 0, 10'000);
+        return false;
+    });
+    EXPECT_EQ(signal_that_ended(child), SIGKILL);
+}
+
 struct Pair {
     Fd own;
     Fd of_child;
@@ -96,6 +114,28 @@ TEST(Leash, WhoseOtherEndIsClosedIsNotWorn)
     leash.own.reset();
     const pid_t child = child_that([&] { return wear_leash(leash.of_child.get()); });
     EXPECT_EQ(signal_that_ended(child), -1);
+}
+
+// The number of one that has ended may be another process's by now. Here that is this process's
+// own, since both ends of a pair are its own.
+TEST(Leash, OfAProcessThatHasGoneEndsNobody)
+{
+    const pid_t child = child_that([] {
+        Pair ends = connected();
+        Loop loop;
+        Leashes leashes;
+        leashes.want();
+        leashes.hold(Channel::make(loop, std::move(ends.own)));
+        if (leashes.empty()) // the other end is there still
+            return false;
+        Pair gone = connected();
+        gone.of_child.reset();
+        leashes.hold(Channel::make(loop, std::move(gone.own)));
+        loop.after(100, [&loop] { loop.stop(); });
+        loop.run();
+        _exit(leashes.holds(getpid()) ? 7 : 8);
+    });
+    EXPECT_EQ(signal_that_ended(child), -7);
 }
 
 TEST(Leash, IsNeededInSupervisedJobsOnly)
