@@ -28,7 +28,7 @@ std::vector<std::string> Nodes::spares_left() const
 {
     std::vector<std::string> left = use_.spares;
     std::erase_if(left, [this](const std::string &name) {
-        return is_in(taken_, name) || is_in(tried_, name) ||
+        return taken_.contains(name) || is_in(used_, name) ||
                std::ranges::any_of(use_.lost, [&](const std::string &lost) {
                    return coord::is_same_host(lost, name);
                });
@@ -40,11 +40,17 @@ Result<std::vector<std::string>> Nodes::options(const coord::Snapshot &snapshot,
                                                 const std::string &launcher)
 {
     told_.clear();
-    tried_.clear();
+    used_.clear();
+    seq_ = snapshot.seq;
     if (!any_lost())
         return std::vector<std::string>();
     const std::vector<coord::HostRanks> before = coord::hosts_of(snapshot);
-    const Result<coord::NewHosts> now = coord::new_hosts(before, use_);
+    coord::NodesToUse use = use_;
+    std::erase_if(use.spares, [this](const std::string &name) {
+        const auto taken = taken_.find(name);
+        return taken != taken_.end() && taken->second < seq_;
+    });
+    const Result<coord::NewHosts> now = coord::new_hosts(before, use);
     if (!now)
         return now.error();
     const bool had_lost = std::ranges::any_of(before, [this](const coord::HostRanks &host) {
@@ -52,8 +58,7 @@ Result<std::vector<std::string>> Nodes::options(const coord::Snapshot &snapshot,
                    return coord::is_same_host(lost, host.name);
                });
     });
-    std::ranges::copy_if(now->used, std::back_inserter(tried_),
-                         [this](const std::string &name) { return !is_in(taken_, name); });
+    used_ = now->used;
     if (had_lost)
         told_ = fmt::format(
             "without node {}{}{}: ranks go to {}", fmt::join(use_.lost, ", "),
@@ -69,15 +74,18 @@ Result<std::vector<std::string>> Nodes::options(const coord::Snapshot &snapshot,
 
 void Nodes::came()
 {
-    taken_.insert(taken_.end(), tried_.begin(), tried_.end());
-    tried_.clear();
+    for (const std::string &name : used_)
+        taken_[name] = seq_;
+    used_.clear();
 }
 
 void Nodes::failed()
 {
-    for (const std::string &name : tried_)
-        std::erase(use_.spares, name);
-    tried_.clear();
+    for (const std::string &name : used_) {
+        if (!taken_.contains(name))
+            std::erase(use_.spares, name);
+    }
+    used_.clear();
 }
 
 } // namespace cryo::recover

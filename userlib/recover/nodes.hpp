@@ -9,10 +9,15 @@
 //     teller.say(nodes.told());                          // which ranks go where
 //     nodes.came();                                      // all ranks are there; or
 //     nodes.failed();
+//
+// Launchers may know a spare by another name, or an address, than the one that its node has in
+// snapshots. So a spare that has come back with the job is not offered for snapshots made since: if
+// it is there, it is one of their nodes.
 #pragma once
 
 #include "coord/new_hosts.hpp"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -39,8 +44,9 @@ class Nodes
 
   private:
     coord::NodesToUse use_;
-    std::vector<std::string> tried_; // for the first time
-    std::vector<std::string> taken_; // have ranks, or had
+    std::vector<std::string> used_;    // of the last options
+    int seq_ = 0;                      // of their snapshot
+    std::map<std::string, int> taken_; // have ranks since that snapshot, or had
     std::string told_;
 };
 

@@ -10,9 +10,10 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-coord::Snapshot on(const Words &nodes)
+coord::Snapshot on(const Words &nodes, int seq = 0)
 {
     coord::Snapshot snapshot;
+    snapshot.seq = seq;
     for (uint32_t rank = 0; rank < nodes.size(); rank++)
         snapshot.images.push_back({.rank = rank, .node = nodes[rank]});
     return snapshot;
@@ -46,6 +47,26 @@ TEST(Nodes, GiveASpareOnce)
     EXPECT_EQ(nodes.told(), ""); // nothing new
     nodes.lose("n8");
     EXPECT_EQ(options(nodes, on({"n1", "n8"})), (Words{"--hosts", "n1:1,n9:1"}));
+    nodes.came();
+    EXPECT_EQ(nodes.spares_left(), Words());
+}
+
+TEST(Nodes, GiveASpareOnceWhateverItCallsItself)
+{
+    Nodes nodes({"10.0.0.8", "n9", "n10"}, true);
+    nodes.lose("n2");
+    EXPECT_EQ(options(nodes, on({"n1", "n2", "n3"}, 4)),
+              (Words{"--hosts", "n1:1,10.0.0.8:1,n3:1"}));
+    nodes.came();
+    // There is no newer snapshot yet.
+    EXPECT_EQ(options(nodes, on({"n1", "n2", "n3"}, 4)),
+              (Words{"--hosts", "n1:1,10.0.0.8:1,n3:1"}));
+    nodes.came();
+    nodes.lose("n3");
+    EXPECT_EQ(options(nodes, on({"n1", "n8", "n3"}, 5)), (Words{"--hosts", "n1:1,n8:1,n9:1"}));
+    nodes.came();
+    nodes.lose("n8");
+    EXPECT_EQ(options(nodes, on({"n1", "n8", "n9"}, 6)), (Words{"--hosts", "n1:1,n10:1,n9:1"}));
     nodes.came();
     EXPECT_EQ(nodes.spares_left(), Words());
 }
