@@ -28,10 +28,19 @@ enum class Again {
     variable,  // NAME or NAME=VALUE
 };
 
+// What an option says of where ranks go.
+enum class Places {
+    nothing, //
+    hosts,   // which hosts there are
+    counts,  // how many ranks a host gets, or which one gets which
+    order,   // in which order they go to the slots of the hosts
+};
+
 struct Option {
     std::string_view names; // without dashes, separated by spaces: which are one option
     int values;
     Again again;
+    Places places = Places::nothing;
 };
 
 // Of Open MPI 4.1 and 5.0. Hosts are one option by all of its names: those that the user gives now
@@ -43,9 +52,9 @@ constexpr Option of_open_mpi[] = {
     {"preload-files", 1, Again::no},
     {"path", 1, Again::no},
     {"report-pid report-uri report-events xml-file ompi-server hnp", 1, Again::no},
-    {"host H", 1, Again::yes},
-    {"hostfile machinefile default-hostfile", 1, Again::file},
-    {"rankfile rf", 1, Again::file},
+    {"host H", 1, Again::yes, Places::hosts},
+    {"hostfile machinefile default-hostfile", 1, Again::file, Places::hosts},
+    {"rankfile rf", 1, Again::file, Places::counts},
     {"tune", 1, Again::file},
     {"am", 1, Again::yes},
     {"mca gmca", 2, Again::parameter},
@@ -53,19 +62,19 @@ constexpr Option of_open_mpi[] = {
     {"prtemca gprtemca", 2, Again::parameter},
     {"pmixmca gpmixmca", 2, Again::parameter},
     {"x", 1, Again::variable},
-    {"map-by", 1, Again::yes},
-    {"rank-by", 1, Again::yes},
+    {"map-by", 1, Again::yes, Places::order},
+    {"rank-by", 1, Again::yes, Places::order},
     {"bind-to", 1, Again::yes},
-    {"N npernode", 1, Again::yes},
-    {"npersocket", 1, Again::yes},
-    {"ppr", 1, Again::yes},
-    {"cpus-per-proc cpus-per-rank", 1, Again::yes},
+    {"N npernode", 1, Again::yes, Places::counts},
+    {"npersocket", 1, Again::yes, Places::counts},
+    {"ppr", 1, Again::yes, Places::counts},
+    {"cpus-per-proc cpus-per-rank", 1, Again::yes, Places::order},
     {"cpu-set cpu-list", 1, Again::yes},
     {"oversubscribe", 0, Again::yes},
     {"nooversubscribe", 0, Again::yes},
-    {"nolocal", 0, Again::yes},
-    {"pernode", 0, Again::yes},
-    {"bynode byslot bycore", 0, Again::yes},
+    {"nolocal", 0, Again::yes, Places::counts},
+    {"pernode", 0, Again::yes, Places::counts},
+    {"bynode byslot bycore", 0, Again::yes, Places::order},
     {"bind-to-core bind-to-socket", 0, Again::yes},
     {"use-hwthread-cpus", 0, Again::yes},
     {"report-bindings", 0, Again::yes},
@@ -99,16 +108,16 @@ constexpr Option of_hydra[] = {
     {"n np", 1, Again::no},
     {"pmi-port", 0, Again::no},
     {"wdir", 1, Again::no},
-    {"hosts host", 1, Again::yes},
-    {"f hostfile machinefile machine", 1, Again::file},
-    {"ppn", 1, Again::yes},
+    {"hosts host", 1, Again::yes, Places::hosts},
+    {"f hostfile machinefile machine", 1, Again::file, Places::hosts},
+    {"ppn", 1, Again::yes, Places::counts},
     {"bind-to binding", 1, Again::yes},
     {"map-by", 1, Again::yes},
     {"membind", 1, Again::yes},
     {"topolib", 1, Again::yes},
     {"iface", 1, Again::yes},
-    {"order-nodes", 1, Again::yes},
-    {"skip-launch-node", 0, Again::yes},
+    {"order-nodes", 1, Again::yes, Places::counts},
+    {"skip-launch-node", 0, Again::yes, Places::counts},
     {"genv env", 2, Again::parameter},
     {"genvlist envlist", 1, Again::yes},
     {"genvall envall", 0, Again::yes},
@@ -131,21 +140,36 @@ constexpr Option of_hydra[] = {
 
 // Slurm's srun: an allocation decides the rest.
 constexpr Option of_srun[] = {
-    {"n ntasks", 1, Again::no},         {"D chdir", 1, Again::no},
-    {"J job-name", 1, Again::no},       {"mpi", 1, Again::yes},
-    {"N nodes", 1, Again::yes},         {"w nodelist", 1, Again::yes},
-    {"x exclude", 1, Again::yes},       {"c cpus-per-task", 1, Again::yes},
-    {"ntasks-per-node", 1, Again::yes}, {"ntasks-per-core", 1, Again::yes},
-    {"cpu-bind", 1, Again::yes},        {"mem-bind", 1, Again::yes},
-    {"m distribution", 1, Again::yes},  {"mem", 1, Again::yes},
-    {"mem-per-cpu", 1, Again::yes},     {"gres", 1, Again::yes},
-    {"p partition", 1, Again::yes},     {"A account", 1, Again::yes},
-    {"q qos", 1, Again::yes},           {"t time", 1, Again::yes},
-    {"C constraint", 1, Again::yes},    {"K kill-on-bad-exit", 0, Again::yes},
-    {"O overcommit", 0, Again::yes},    {"s oversubscribe", 0, Again::yes},
-    {"overlap", 0, Again::yes},         {"exclusive", 0, Again::yes},
-    {"l label", 0, Again::yes},         {"u unbuffered", 0, Again::yes},
-    {"Q quiet", 0, Again::yes},         {"v verbose", 0, Again::yes},
+    {"n ntasks", 1, Again::no},
+    {"D chdir", 1, Again::no},
+    {"J job-name", 1, Again::no},
+    {"mpi", 1, Again::yes},
+    {"N nodes", 1, Again::yes, Places::counts},
+    {"w nodelist", 1, Again::yes, Places::hosts},
+    {"x exclude", 1, Again::yes},
+    {"c cpus-per-task", 1, Again::yes},
+    {"ntasks-per-node", 1, Again::yes},
+    {"ntasks-per-core", 1, Again::yes},
+    {"cpu-bind", 1, Again::yes},
+    {"mem-bind", 1, Again::yes},
+    {"m distribution", 1, Again::yes},
+    {"mem", 1, Again::yes},
+    {"mem-per-cpu", 1, Again::yes},
+    {"gres", 1, Again::yes},
+    {"p partition", 1, Again::yes},
+    {"A account", 1, Again::yes},
+    {"q qos", 1, Again::yes},
+    {"t time", 1, Again::yes},
+    {"C constraint", 1, Again::yes},
+    {"K kill-on-bad-exit", 0, Again::yes},
+    {"O overcommit", 0, Again::yes},
+    {"s oversubscribe", 0, Again::yes},
+    {"overlap", 0, Again::yes},
+    {"exclusive", 0, Again::yes},
+    {"l label", 0, Again::yes},
+    {"u unbuffered", 0, Again::yes},
+    {"Q quiet", 0, Again::yes},
+    {"v verbose", 0, Again::yes},
 };
 
 bool is_one_of(std::string_view names, std::string_view name)
@@ -174,7 +198,8 @@ class Walk
         : table_(table), joins_letters_(joins_letters)
     {}
 
-    // Up to the program, or the first option that is not known, which it returns.
+    // Of a whole command: up to the program, or the first option that is not known, which it
+    // returns.
     std::string take(std::span<const std::string> words)
     {
         for (size_t i = 0; i < words.size() && words[i].starts_with('-') && words[i] != "--";) {
@@ -185,6 +210,18 @@ class Walk
             given_.push_back(std::move(*one));
         }
         return {};
+    }
+
+    // Of words that are options only: what is not known is left out.
+    void take_known(std::span<const std::string> words)
+    {
+        for (size_t i = 0; i < words.size();) {
+            std::optional<Given> one =
+                words[i].starts_with('-') ? option_at(words.subspan(i)) : std::nullopt;
+            i += one ? one->words.size() : 1;
+            if (one)
+                given_.push_back(std::move(*one));
+        }
     }
 
     const std::vector<Given> &given() const { return given_; }
@@ -228,54 +265,41 @@ class Walk
     std::vector<Given> given_;
 };
 
-bool says_hosts(const Given &one)
-{
-    constexpr std::string_view hosts = "host hosts hostfile f w";
-    const std::string_view names = one.option->names;
-    return is_one_of(hosts, names.substr(0, names.find(' ')));
-}
-
-// Whether it decides which rank gets which node. MPICH's -map-by binds ranks within their node.
-bool places(const Given &one, bool hydra)
-{
-    constexpr std::string_view mappings =
-        "rankfile rank-by N npersocket ppr cpus-per-proc nolocal pernode bynode ppn order-nodes "
-        "skip-launch-node";
-    const std::string_view names = one.option->names;
-    if (one.option->again == Again::parameter)
-        return one.name.ends_with("default_hostfile") ||
-               (one.name.starts_with("rmaps") && one.name.find("oversubscribe") == one.name.npos);
-    const std::string_view first = names.substr(0, names.find(' '));
-    return says_hosts(one) || is_one_of(mappings, first) || (first == "map-by" && !hydra);
-}
-
-// How many ranks a host gets, or which one gets which.
-bool says_places(const Given &one)
+Places places_of(const Given &one)
 {
     constexpr std::string_view kinds[] = {"ppr", "rankfile", "seq"};
-    constexpr std::string_view places = "rankfile N npersocket pernode ppr ppn nolocal "
-                                        "order-nodes skip-launch-node";
-    const std::string_view names = one.option->names;
-    const std::string_view first = names.substr(0, names.find(' '));
-    if (first != "map-by")
-        return is_one_of(places, first);
+    constexpr std::string_view counting =
+        "rmaps rmaps_rank_file_path rmaps_ppr_pattern rmaps_base_pernode rmaps_base_n_pernode "
+        "rmaps_base_n_persocket rmaps_base_no_schedule_local";
+    Places places = one.option->places;
+    if (one.option->again == Again::parameter && one.name.ends_with("default_hostfile"))
+        places = Places::hosts;
+    else if (one.option->again == Again::parameter && one.name.starts_with("rmaps") &&
+             one.name.find("oversubscribe") == one.name.npos)
+        places = is_one_of(counting, one.name) ? Places::counts : Places::order;
     const std::string &value = one.words.back();
-    return std::ranges::any_of(kinds, [&](std::string_view kind) {
+    const bool is_of_kind = std::ranges::any_of(kinds, [&](std::string_view kind) {
         return value.starts_with(kind) || value.find(fmt::format("={}", kind)) != value.npos;
     });
+    return places == Places::order && is_of_kind ? Places::counts : places;
+}
+
+bool names_hosts(const Given &one)
+{
+    return one.option->places == Places::hosts && one.option->again != Again::file;
 }
 
 bool has_counts(const Given &one)
 {
-    return says_hosts(one) && one.option->again != Again::file &&
-           one.words.back().find(':') != std::string::npos;
+    return names_hosts(one) && one.words.back().find(':') != std::string::npos;
 }
 
 bool contradict(const Given &one, const Given &other)
 {
-    if (says_hosts(one) && says_hosts(other))
+    const Places places = places_of(one);
+    if (places == Places::hosts && places_of(other) == Places::hosts)
         return true;
-    if (has_counts(other) && says_places(one))
+    if (places == Places::counts && has_counts(other))
         return true;
     return one.option == other.option && one.name == other.name;
 }
@@ -323,10 +347,9 @@ std::vector<std::string> words_again(Given one, const std::string &directory)
 std::string placing_option(const std::string &launcher, const std::vector<std::string> &words)
 {
     Walk walk = walk_of(launcher);
-    walk.take(words);
-    const bool hydra = is_hydra(launcher);
-    const auto found =
-        std::ranges::find_if(walk.given(), [&](const Given &one) { return places(one, hydra); });
+    walk.take_known(words);
+    const auto found = std::ranges::find_if(
+        walk.given(), [](const Given &one) { return places_of(one) != Places::nothing; });
     return found != walk.given().end() ? found->words.front() : std::string();
 }
 
@@ -339,18 +362,32 @@ std::vector<std::string> host_options(const std::string &launcher, const std::st
 
 namespace {
 
-// "n1", "n1:4", and in a file "n1 slots=4" or "n1:4".
-void add_host(std::vector<HostRanks> &all, const std::string &text)
+unsigned count_in(std::string_view text)
 {
-    const size_t end = text.find_first_of(": \t");
-    const std::string name = text.substr(0, end);
-    if (!is_host_name(name))
-        return;
-    const size_t slots = text.find("slots=");
-    const size_t digits = slots != text.npos ? slots + 6 : end == text.npos ? end : end + 1;
     unsigned count = 0;
-    if (digits != text.npos)
-        std::from_chars(text.data() + digits, text.data() + text.size(), count);
+    std::from_chars(text.data(), text.data() + text.size(), count);
+    return count;
+}
+
+// "n1", "n1:4", and in a file "n1 slots=4" or "n1:4".
+void add_host(std::vector<HostRanks> &all, std::string text)
+{
+    std::ranges::replace(text, '=', ' ');
+    std::istringstream words(text);
+    std::string name;
+    words >> name;
+    unsigned count = 0;
+    if (const size_t colon = name.find(':');
+        colon != name.npos && name.find(':', colon + 1) == name.npos) {
+        count = count_in(std::string_view(name).substr(colon + 1));
+        name.erase(colon);
+    }
+    if (!is_host_name(name)) // such as an address of IPv6, whose colons launchers do not take
+        return;
+    for (std::string word; words >> word;) {
+        if (is_one_of("slots cpu count", word) && words >> word)
+            count = count_in(word);
+    }
     const auto known = std::ranges::find(all, name, &HostRanks::name);
     HostRanks &host = known != all.end() ? *known : all.emplace_back(HostRanks{.name = name});
     host.slots += std::max(count, 1U);
@@ -366,13 +403,15 @@ std::vector<HostRanks> listed_hosts(const std::vector<std::string> &command,
         return all;
     Walk walk = walk_of(command.front());
     walk.take(std::span(command).subspan(1));
+    const bool are_named = std::ranges::any_of(walk.given(), names_hosts);
     for (const Given &one : walk.given()) {
-        if (!says_hosts(one))
+        // Of a file, only those count that are named beside it.
+        if (one.option->places != Places::hosts || (are_named && !names_hosts(one)))
             continue;
         std::string value = words_again(one, directory).back();
         if (one.joined)
             value.erase(0, value.find('=') + 1);
-        if (one.option->again != Again::file) {
+        if (names_hosts(one)) {
             std::istringstream hosts(value);
             for (std::string host; std::getline(hosts, host, ',');)
                 add_host(all, host);
@@ -391,16 +430,16 @@ LauncherOptions launcher_options(const std::vector<std::string> &command,
 {
     if (command.empty() || !is_launcher(command.front()))
         return {};
-    const bool hydra = is_hydra(command.front());
     Walk now = walk_of(command.front());
-    now.take(instead);
+    now.take_known(instead);
     Walk before = walk_of(command.front());
     LauncherOptions again;
     again.unknown = before.take(std::span(command).subspan(1));
     for (const Given &one : before.given()) {
         const auto replaces = [&](const Given &other) { return contradict(one, other); };
         if (one.option->again == Again::no || is_for_others(one) ||
-            (placed && places(one, hydra)) || std::ranges::any_of(now.given(), replaces))
+            (placed && places_of(one) != Places::nothing) ||
+            std::ranges::any_of(now.given(), replaces))
             continue;
         const std::vector<std::string> words = words_again(one, directory);
         again.words.insert(again.words.end(), words.begin(), words.end());

@@ -23,9 +23,10 @@ struct LauncherOptions {
 };
 
 // `command`: a launcher with its words, run in `directory`, against which names of files are
-// understood. `instead`: options that the user gives now; they replace what they contradict. So do
-// variables of the environment that set a parameter of Open MPI's. `placed`: they say for each rank
-// where it goes, so no option of the job's that would say that, too, is given again.
+// understood. `instead`: options that the user gives now; they replace what they contradict, also
+// behind one that is in no table. So do variables of the environment that set a parameter of Open
+// MPI's. `placed`: they say for each rank where it goes, so no option of the job's that would say
+// that, too, is given again.
 LauncherOptions launcher_options(const std::vector<std::string> &command,
                                  const std::string &directory,
                                  const std::vector<std::string> &instead, bool placed = false);
@@ -37,7 +38,8 @@ std::string placing_option(const std::string &launcher, const std::vector<std::s
 // they also replace what says otherwise how many ranks a host gets, and files that name hosts.
 std::vector<std::string> host_options(const std::string &launcher, const std::string &hosts);
 
-// The hosts of a launcher's command line, or of the file that it names.
+// The hosts of a launcher's command line, or of the file that it names. Of names and a file, the
+// names alone: the file's other hosts get no ranks.
 std::vector<HostRanks> listed_hosts(const std::vector<std::string> &command,
                                     const std::string &directory);
 

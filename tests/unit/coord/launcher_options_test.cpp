@@ -3,7 +3,10 @@
 // Which options of a launcher a restart gives again.
 #include "coord/launcher_options.hpp"
 
+#include "../scratch.hpp"
+
 #include <cstdlib>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
@@ -46,6 +49,14 @@ TEST(LauncherOptions, NewHostsReplaceNumbersOfRanksPerHost)
               Words({"--bind-to", "core"}));
     EXPECT_EQ(again({"mpirun", "--host", "n1,n2", "--map-by", "node", "--nolocal", "./app"}, hosts),
               Words({"--map-by", "node"}));
+    EXPECT_EQ(again({"mpirun", "--mca", "rmaps_rank_file_path", "ranks", "--mca",
+                     "orte_default_hostfile", "nodes", "--mca", "rmaps_base_mapping_policy", "node",
+                     "--mca", "rmaps_base_oversubscribe", "1", "./app"},
+                    hosts),
+              Words({"--mca", "rmaps_base_mapping_policy", "node", "--mca",
+                     "rmaps_base_oversubscribe", "1"}));
+    EXPECT_EQ(again({"mpirun", "--mca", "rmaps_base_mapping_policy", "ppr:4:node", "./app"}, hosts),
+              Words());
     // Hosts without numbers leave the rest as it is.
     EXPECT_EQ(again({"mpirun", "--host", "n1,n2", "-N", "4", "./app"}, {"--host", "n3,n4"}),
               Words({"-N", "4"}));
@@ -64,6 +75,32 @@ TEST(LauncherOptions, HostsAreListedWithTheirSlots)
     EXPECT_EQ(listed({"mpirun", "-n", "4", "./app", "--host", "n1"}), Hosts());
     EXPECT_EQ(listed({"mpirun", "--hostfile", "no-such-file", "./app"}), Hosts());
     EXPECT_EQ(listed({"./app"}), Hosts());
+}
+
+TEST(LauncherOptions, HostsOfAFileAreListedWithTheirSlots)
+{
+    using cryo::coord::HostRanks;
+    using Hosts = std::vector<HostRanks>;
+    const cryo::Scratch scratch;
+    std::ofstream(scratch / "hosts") << "# of the cluster\n"
+                                        "n1 max_slots=8 slots=4 # the fast one\n"
+                                        "  n2 slots = 3\r\n"
+                                        "n3:2\n"
+                                        "n4 max-slots=8\n"
+                                        "n5 slots=-1\n"
+                                        "ann@n6 slots=4\n"
+                                        "fe80::1 slots=4\n"
+                                        "n1\n";
+    const auto listed = [&](const Words &more) {
+        Words command = {"mpirun", "--hostfile", "hosts"};
+        command.insert(command.end(), more.begin(), more.end());
+        command.emplace_back("./app");
+        return cryo::coord::listed_hosts(command, scratch.path());
+    };
+    EXPECT_EQ(listed({}),
+              (Hosts{{"n1", 0, 5}, {"n2", 0, 3}, {"n3", 0, 2}, {"n4", 0, 1}, {"n5", 0, 1}}));
+    // With these beside it, the file's others get no ranks.
+    EXPECT_EQ(listed({"--host", "n1,n3:2"}), (Hosts{{"n1", 0, 1}, {"n3", 0, 2}}));
 }
 
 TEST(LauncherOptions, NumbersAndDirectoriesOfRanksAreNot)
@@ -87,6 +124,16 @@ TEST(LauncherOptions, WhatIsGivenNowReplacesTheJobs)
               Words({"--mca", "btl", "tcp,self", "--mca", "pml", "ob1", "--map-by", "node"}));
     EXPECT_EQ(again(command, {"-mca", "btl", "self,vader", "--map-by", "slot"}),
               Words({"--host", "one:2,two:2", "--mca", "pml", "ob1"}));
+}
+
+// Launchers would add hosts to those that are lost.
+TEST(LauncherOptions, WhatIsGivenBehindAnUnknownOneReplacesTheJobs)
+{
+    const Words command = {"mpirun", "--host", "one:2,two:2", "--bind-to", "core", "./app"};
+    EXPECT_EQ(again(command, {"--of-tomorrow", "5", "--host", "one:4"}),
+              Words({"--bind-to", "core"}));
+    EXPECT_EQ(again(command, {"--of-tomorrow", "--bind-to", "none"}),
+              Words({"--host", "one:2,two:2"}));
 }
 
 TEST(LauncherOptions, VariablesOfNowReplaceTheJobs)
@@ -154,6 +201,8 @@ TEST(LauncherOptions, AnOptionThatPlacesRanksIsFound)
     EXPECT_EQ(placing_option("mpirun", {"--oversubscribe", "-H", "one"}), "-H");
     EXPECT_EQ(placing_option("mpirun", {"--rankfile", "ranks"}), "--rankfile");
     EXPECT_EQ(placing_option("mpirun", {"--mca", "rmaps", "seq"}), "--mca");
+    EXPECT_EQ(placing_option("mpirun", {"--of-tomorrow", "5", "--rankfile", "ranks"}),
+              "--rankfile");
     EXPECT_EQ(placing_option("mpiexec.hydra", {"-map-by", "core"}), "");
     EXPECT_EQ(placing_option("mpiexec.hydra", {"-ppn", "2"}), "-ppn");
 }
