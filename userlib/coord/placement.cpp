@@ -2,6 +2,7 @@
 #include "coord/placement.hpp"
 
 #include "base/contents.hpp"
+#include "coord/new_hosts.hpp"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -25,14 +26,6 @@ std::string_view without_domain(std::string_view name)
     return inet_pton(AF_INET, std::string(name).c_str(), &ignored) == 1
                ? name
                : name.substr(0, name.find('.'));
-}
-
-// Of what a launcher's list of hosts may hold.
-bool is_host(std::string_view name)
-{
-    return !name.empty() && name.front() != '-' && std::ranges::all_of(name, [](unsigned char c) {
-        return c > ' ' && c < 127 && c != ':' && c != '/' && c != '=' && c != '*' && c != '+';
-    });
 }
 
 // A node may be named with its domain or without.
@@ -71,7 +64,7 @@ Result<Weight> parse_weight(std::string_view text, const std::string &source)
                      fmt::format("{}: '{}' names no weight; write NODE=WEIGHT", source, text));
     const std::string_view node = trimmed(text.substr(0, equals));
     const std::string_view number = trimmed(text.substr(equals + 1));
-    if (!is_host(node))
+    if (!is_host_name(std::string(node)))
         return Error(EINVAL,
                      fmt::format("{}: '{}' is no name of a node; write NODE=WEIGHT", source, node));
     uint64_t weight = 0;

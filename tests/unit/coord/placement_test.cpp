@@ -65,6 +65,9 @@ TEST(Placement, WhatIsNoWeightIsNamed)
     EXPECT_EQ(why_not("a:4=1"), "--weights: 'a:4' is no name of a node; write NODE=WEIGHT");
     EXPECT_EQ(why_not("=1"), "--weights: '' is no name of a node; write NODE=WEIGHT");
     EXPECT_EQ(why_not("--mca=1"), "--weights: '--mca' is no name of a node; write NODE=WEIGHT");
+    for (const char *node : {"ann@a", "fe80::1", "[fe80::1]", "a[1-4]", "+n0", "a*", "a/2"})
+        EXPECT_EQ(why_not(fmt::format("{}=1", node)),
+                  fmt::format("--weights: '{}' is no name of a node; write NODE=WEIGHT", node));
     EXPECT_EQ(why_not("a=1,a=2"), "--weights: names node a twice");
     EXPECT_EQ(why_not("a=1,a.cluster=2"), "--weights: names node a.cluster twice");
     EXPECT_EQ(why_not("a.cluster=1,a=2"), "--weights: names node a twice");
