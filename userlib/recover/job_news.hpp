@@ -43,6 +43,8 @@ class JobNews
     // Whether nothing has come for so long, since the wait for it began, that nothing will come.
     bool is_silent(uint64_t begun_ns, uint64_t now_ns) const;
 
+    // Whether there was a daemon: without one, no launcher.
+    bool has_begun() const { return has_begun_; }
     // If nothing more can come: the daemon has ended before the job.
     bool was_left() const { return has_begun_ && !left_ && !outlived_; }
 
@@ -61,9 +63,9 @@ class JobNews
   private:
     Run run_ = Run::first;
     pid_t keeper_ = 0;
-    bool has_begun_ = false; // there was a daemon
-    bool has_run_ = false;   // all ranks were there
-    int64_t lease_ns_ = 0;   // the longest time that a node acts after the daemon's end
+    bool has_begun_ = false;
+    bool has_run_ = false; // all ranks were there
+    int64_t lease_ns_ = 0; // the longest time that a node acts after the daemon's end
     // A rank was on another node when all were there last, in whatever run.
     std::optional<bool> is_elsewhere_;
     uint64_t heard_ns_ = 0;

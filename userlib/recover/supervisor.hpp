@@ -74,7 +74,7 @@ class Supervisor
     bool has_left_others();
     Result<void> end_leftovers();
     Result<void> await_rest();
-    void await_leases(int64_t gone_ns);
+    Result<void> await_leases(int64_t gone_ns);
     int look_at_nodes(LauncherEnd &launcher);
     void look_at_images();
     Action judge();

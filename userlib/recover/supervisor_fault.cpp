@@ -96,18 +96,19 @@ Result<void> Supervisor::await_rest()
         news_.when_gone(report_.has_ended() ? std::optional<int64_t>(now) : std::nullopt);
     if (!gone)
         return gone.error();
-    await_leases(*gone);
-    return {};
+    return await_leases(*gone);
 }
 
 // A node that does not answer may act until its lease has ended. When the margin is over, too, its
 // ranks are dead, wherever it is.
-void Supervisor::await_leases(int64_t gone_ns)
+Result<void> Supervisor::await_leases(int64_t gone_ns)
 {
     constexpr int64_t ms = 1'000'000;
     const int64_t begun = clock_ns(CLOCK_BOOTTIME);
     for (int64_t left; (left = gone_ns - clock_ns(CLOCK_BOOTTIME)) > 0 && wishes_.end() == 0;)
         pause(static_cast<int>(std::min<int64_t>(left / ms + 1, INT32_MAX)));
+    if (gone_ns > clock_ns(CLOCK_BOOTTIME))
+        return Error(EINTR, "the wait for the end of its ranks on other nodes was ended");
     const std::string waited = cli::duration_text(
         static_cast<uint64_t>(std::max<int64_t>(clock_ns(CLOCK_BOOTTIME) - begun, 0)));
     for (const LostNode &node : news_.lost()) {
@@ -122,6 +123,7 @@ void Supervisor::await_leases(int64_t gone_ns)
     teller_.said().lost_nodes = nodes_.lost();
     teller_.said().spares = nodes_.spares_left();
     teller_.publish();
+    return {};
 }
 
 void Supervisor::tell_fault(const End &end)
@@ -198,8 +200,8 @@ Action Supervisor::judge()
     if (Result<void> done = await_rest(); !done)
         return stop(done.error());
     if (!was_back_) {
-        if (news_.lost().empty())
-            nodes_.failed(); // else that was the cause
+        if (news_.has_begun() && news_.lost().empty()) // else that was the cause
+            nodes_.failed();
         pause(pause_ms << std::min(in_vain_++, most_doublings));
     }
     Result<std::unique_ptr<Past>> past = take_past();

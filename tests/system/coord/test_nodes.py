@@ -135,6 +135,14 @@ class Killed(OnNodes):
         self.assertIn("before it was known what became of other nodes", job.text())
         self.end_single(job, 3)
 
+    def test_wait_that_is_ended(self):
+        """Leases that are not over yet are not said to be."""
+        job = self.begin(3, 2)
+        self.signal_all(self.of_node(FIRST, "mpi-daemon"), signal.SIGKILL)
+        wait_for(lambda: "the launcher (" in job.text() and not list(self.marked("fake_rank")), "the end of all ranks")
+        os.kill(job.pid, signal.SIGTERM)
+        self.assertNotIn("are dead", job.end(-signal.SIGTERM))
+
 
 class Spares(OnNodes):
     def lose(self, job, name, recovery):

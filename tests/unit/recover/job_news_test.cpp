@@ -37,6 +37,10 @@ TEST(JobNews, ARunWithoutADaemonHasNoRanks)
     JobNews news;
     news.begin_run(Run::first);
     EXPECT_EQ(gone(news), 0);
+    // So nothing has shown that a restart cannot be on the nodes that were chosen for it.
+    EXPECT_FALSE(news.has_begun());
+    news.take(begun);
+    EXPECT_TRUE(news.has_begun());
 }
 
 TEST(JobNews, ADaemonThatHasSeenAllOfThemEndIsBelieved)
