@@ -63,10 +63,14 @@ std::string host_sequence(const Placement &placement)
 
 Result<void> check_options(const Options &options, const std::string &launcher)
 {
-    if (cryo::coord::is_srun(launcher))
+    if (cryo::coord::is_srun(launcher) && (options.has_weights() || !options.hosts.empty()))
         return Error(EOPNOTSUPP,
-                     "--weights: srun places ranks by its allocation; give it a file with the host "
-                     "of each rank (SLURM_HOSTFILE) and --mpirun_opts --distribution=arbitrary");
+                     fmt::format("{}: srun places ranks by its allocation; give it a file with the "
+                                 "host of each rank (SLURM_HOSTFILE) and --mpirun_opts "
+                                 "--distribution=arbitrary",
+                                 options.has_weights() ? "--weights" : "--hosts"));
+    if (!options.has_weights())
+        return {};
     const std::string other =
         cryo::coord::placing_option(launcher, split_words(options.mpirun_opts));
     if (!other.empty())
@@ -139,6 +143,8 @@ void print_json(const std::vector<std::vector<size_t>> &ranks, const std::vector
 Result<std::optional<Placement>> shares_for(const Snapshot &snapshot, const Options &options,
                                             const std::string &launcher)
 {
+    if (Result<void> good = check_options(options, launcher); !good)
+        return good.error();
     if (!options.has_weights())
         return std::optional<Placement>();
     const Result<std::vector<Weight>> weights =
@@ -146,8 +152,6 @@ Result<std::optional<Placement>> shares_for(const Snapshot &snapshot, const Opti
                         : cryo::coord::read_weights(*options.weights_file);
     if (!weights)
         return weights.error();
-    if (Result<void> good = check_options(options, launcher); !good)
-        return good.error();
     const Result<std::vector<std::string>> before = nodes_before(snapshot);
     if (!before)
         return before.error();

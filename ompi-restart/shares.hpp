@@ -17,7 +17,7 @@
 #include <vector>
 
 // None: nobody has asked for it. EINVAL: weights that cannot be used, or another option that says
-// where ranks go.
+// where ranks go. EOPNOTSUPP: weights or hosts, which the launcher does not take.
 cryo::Result<std::optional<cryo::coord::Placement>>
 shares_for(const cryo::coord::Snapshot &snapshot, const Options &options,
            const std::string &launcher);

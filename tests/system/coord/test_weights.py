@@ -102,9 +102,11 @@ class Weights(jobs.Case):
         srun = Path(self.scratch, "srun")
         srun.write_text("#!/bin/sh\n")
         srun.chmod(0o755)
-        refused = self.tool("ompi-restart", "--mpirun", srun, "--weights", "a=1", reference,
-                            code=errno.EOPNOTSUPP)
-        self.assertIn("SLURM_HOSTFILE", refused.stderr)
+        for option, value in (("--weights", "a=1"), ("--hosts", "a:6")):
+            refused = self.tool("ompi-restart", "--mpirun", srun, option, value, "--showme", reference,
+                                code=errno.EOPNOTSUPP)
+            self.assertIn(f"{option}: srun places ranks by its allocation", refused.stderr)
+            self.assertIn("SLURM_HOSTFILE", refused.stderr)
 
     def test_ranks_get_their_nodes(self):
         reference = self.saved()
