@@ -36,6 +36,7 @@ struct Surroundings {
     Members &members;
     const JobRanks &ranks;
     Watchers &watchers;
+    std::function<void()> end_launcher;
     std::function<void()> over; // it has ended; commands are not told yet
 };
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
 #include <utility>
@@ -123,7 +122,7 @@ void Checkpoint::established()
         around_.watchers.tell(good_end());
     around_.watchers.release();
     if (after == "term")
-        kill(around_.job.launcher, SIGTERM);
+        around_.end_launcher();
     if (wanted == "none" || job_ended_) {
         end();
     } else { // until the tree has finished it

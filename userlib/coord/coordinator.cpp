@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
@@ -405,6 +406,9 @@ Surroundings Coordinator::surroundings()
             .members = members_,
             .ranks = ranks_,
             .watchers = watchers_,
+            // Images may be complete long after the launcher's end, when another has its number.
+            .end_launcher =
+                [this] { syscall(SYS_pidfd_send_signal, launcher_.get(), SIGTERM, nullptr, 0); },
             .over = [this] { checkpoint_over(); }};
 }
 

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fmt/format.h>
+#include <memory>
+#include <set>
 #include <sys/stat.h>
 #include <utility>
 
@@ -128,11 +130,18 @@ void NodeImages::finish(const Message &message)
     task_.reset();
     // A rank that waits in a signal handler does not react to the launcher's
     // SIGTERM, and not every launcher (hydra does not) sends SIGKILL after it.
-    if (after == "term")
-        loop_.after(grace_ms, [this] {
-            for (auto &[number, rank] : ranks_.all())
-                kill(rank.pid, SIGKILL);
+    // Those of the next launcher in a script may be there by then.
+    if (after == "term") {
+        std::set<std::shared_ptr<Channel>> all;
+        for (const auto &[number, rank] : ranks_.all())
+            all.insert(rank.channel);
+        loop_.after(grace_ms, [this, all = std::move(all)] {
+            for (const auto &[number, rank] : ranks_.all()) {
+                if (all.contains(rank.channel))
+                    kill(rank.pid, SIGKILL);
+            }
         });
+    }
 }
 
 // -------------------------------------------------------------------------------------- images

@@ -165,5 +165,23 @@ class Stops(jobs.Case):
         self.comes_back(reference)
 
 
+class Ends(jobs.Case):
+    def test_of_a_script(self):
+        """The ranks that it has started since are not those that were to end."""
+        script = Path(self.scratch, "script")
+        script.write_text("#!/bin/sh\ntrap 'kill $first' TERM\n\"$@\" & first=$!\nwait\nwait\ntrap - TERM\n"
+                          "exec \"$@\"\n")
+        script.chmod(0o755)
+        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", script, jobs.MPIRUN, "-n", "2",
+                              jobs.OPTIONS.rank, "5000", self.scratch], self.settings(FAKE_HELD="1"))
+        jobs.wait_for(lambda: len(job.status()["ranks"]) == 2, "the ranks")
+        first = set(job.status()["ranks"])
+        self.save(job, "--term")
+        jobs.wait_for(lambda: len(set(job.status()["ranks"]) - first) == 2, "the next ranks")
+        jobs.wait_for(lambda: not first & set(job.status()["ranks"]), "the end of the first ones")
+        time.sleep(3) # longer than these had, if they had not ended
+        self.check_result(job.end(), 2, 5000)
+
+
 if __name__ == "__main__":
     jobs.main()
