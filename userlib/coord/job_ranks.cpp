@@ -42,7 +42,7 @@ JobRanks::JobRanks(std::string job, const Daemon &local, Members &members)
     : job_(std::move(job)), local_(local), members_(members)
 {}
 
-bool JobRanks::came(uint32_t member, const Message &message)
+void JobRanks::came(uint32_t member, const Message &message)
 {
     const std::string space = message.fields.at("space");
     const uint32_t rank = message.fields.at("rank");
@@ -55,30 +55,29 @@ bool JobRanks::came(uint32_t member, const Message &message)
     }
     if (space != space_) {
         lost_ = "two MPI jobs run under it at once; start each mpirun under a cr_run of its own";
-        return false;
+        return;
     }
     if (ranks_.empty())
         expected_ = ranks;
     if (rank >= ranks) {
         members_.expel(member, fmt::format("has rank {} of {}", rank, ranks));
-        return false;
+        return;
     }
     if (ranks != expected_) {
         refuse(member, message,
                fmt::format("node {} has rank {} of {}, where there are {}", members_.name(member),
                            rank, ranks, expected_));
-        return false;
+        return;
     }
     const auto [at, is_new] = ranks_.try_emplace(rank, RankPlace{member, message.fields.at("pid")});
     if (!is_new) {
         refuse(member, message,
                fmt::format("nodes {} and {} both have rank {}", members_.name(at->second.member),
                            members_.name(member), rank));
-        return false;
+        return;
     }
     if (ranks_.size() == expected_ && !built_)
         build_tree();
-    return true;
 }
 
 // Anything of the user's on a node can say that it is a rank: that ends its own connection, and no

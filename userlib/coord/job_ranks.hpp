@@ -30,7 +30,7 @@ class JobRanks
   public:
     JobRanks(std::string job, const Daemon &local, Members &members);
 
-    bool came(uint32_t member, const Message &message); // false: it is not one of the job's
+    void came(uint32_t member, const Message &message); // if it is one of the job's
     bool left(uint32_t member, uint32_t rank);          // false: that member does not have it
     void placed(uint32_t member, uint64_t generation);
     void lose(std::string why) { lost_ = std::move(why); } // no checkpoint is possible any more
