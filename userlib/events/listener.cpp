@@ -52,9 +52,8 @@ std::optional<Event> parse(nlmsghdr *header)
     Event event;
     event.pid = number<uint32_t>(attributes[CRYO_EVENT_A_PID]);
     event.pidns_inode = number<uint64_t>(attributes[CRYO_EVENT_A_PIDNS]);
-    event.operation =
-        static_cast<cryo_operation>(number<uint32_t>(attributes[CRYO_EVENT_A_OPERATION]));
-    event.phase = static_cast<cryo_phase>(number<uint32_t>(attributes[CRYO_EVENT_A_PHASE]));
+    event.operation = number<uint32_t>(attributes[CRYO_EVENT_A_OPERATION]);
+    event.phase = number<uint32_t>(attributes[CRYO_EVENT_A_PHASE]);
     event.error = static_cast<int>(number<uint32_t>(attributes[CRYO_EVENT_A_ERROR]));
     event.bytes_done = number<uint64_t>(attributes[CRYO_EVENT_A_BYTES_DONE]);
     event.bytes_total = number<uint64_t>(attributes[CRYO_EVENT_A_BYTES_TOTAL]);

@@ -30,9 +30,10 @@ namespace cryo {
 struct Event {
     uint32_t pid = 0;         // in its own pid namespace
     uint64_t pidns_inode = 0; // which one that is: st_ino of /proc/PID/ns/pid
-    cryo_operation operation = CRYO_OP_CHECKPOINT;
-    cryo_phase phase = CRYO_PHASE_STARTED;
-    int error = 0; // errno of a failure
+    // As numbers: a later module may announce some that these enumerations do not have.
+    uint32_t operation = CRYO_OP_CHECKPOINT; // cryo_operation
+    uint32_t phase = CRYO_PHASE_STARTED;     // cryo_phase
+    int error = 0;                           // errno of a failure
     uint64_t bytes_done = 0;
     uint64_t bytes_total = 0; // 0: unknown
     uint32_t target = 0;      // the process that `pid` saves or restores; 0: itself

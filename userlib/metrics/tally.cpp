@@ -19,14 +19,18 @@ constexpr Family bytes = {"cryo_node_written_bytes_total", Type::counter,
                           "Size of the images of announced checkpoints."};
 constexpr Family losses = {"cryo_node_event_losses_total", Type::counter,
                            "How often events were lost since they came too fast."};
+constexpr Family unknown = {"cryo_node_unknown_operations_total", Type::counter,
+                            "Events of operations that only a later kernel module has."};
 
 } // namespace
 
 void Tally::count(const Event &event)
 {
     const bool checkpoint = event.operation == CRYO_OP_CHECKPOINT;
-    if (!checkpoint && event.operation != CRYO_OP_RESTART)
-        return; // of a later module
+    if (!checkpoint && event.operation != CRYO_OP_RESTART) {
+        unknown_++;
+        return;
+    }
     if (event.phase == CRYO_PHASE_FINISHED) {
         (checkpoint ? checkpoints_ : restarts_)++;
         bytes_ += checkpoint ? static_cast<double>(event.bytes_done) : 0;
@@ -44,6 +48,7 @@ void Tally::add(Exposition &text, bool hears) const
     text.add(restart_failures, {}, restart_failures_);
     text.add(bytes, {}, bytes_);
     text.add(losses, {}, losses_);
+    text.add(unknown, {}, unknown_);
 }
 
 } // namespace cryo::metrics

@@ -30,6 +30,7 @@ class Tally
     double restart_failures_ = 0;
     double bytes_ = 0;
     double losses_ = 0;
+    double unknown_ = 0;
 };
 
 } // namespace cryo::metrics

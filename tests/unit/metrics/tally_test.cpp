@@ -43,6 +43,18 @@ TEST(Tally, Counts)
     expect_value(tally, "cryo_node_event_losses_total", "1");
 }
 
+TEST(Tally, OperationsOfALaterModuleAreUnknown)
+{
+    Tally tally;
+    for (const uint32_t operation : {0U, 3U, UINT32_MAX})
+        tally.count({.operation = operation, .phase = CRYO_PHASE_FINISHED, .bytes_done = 4096});
+    tally.count({.operation = CRYO_OP_CHECKPOINT, .phase = 77, .bytes_done = 4096}); // nor counted
+    expect_value(tally, "cryo_node_unknown_operations_total", "3");
+    for (const char *known :
+         {"checkpoints", "checkpoint_failures", "restarts", "restart_failures", "written_bytes"})
+        expect_value(tally, std::string("cryo_node_") + known + "_total", "0");
+}
+
 // A sum that wraps around would be taken for a restart of cr_metrics.
 TEST(Tally, LargestSizes)
 {
