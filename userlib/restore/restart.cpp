@@ -4,6 +4,7 @@
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
 #include "base/write_all.hpp"
+#include "look/back_stopped.hpp"
 #include "look/former_holders.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restore/compare.hpp"
@@ -137,7 +138,7 @@ Result<void> Restart::prepare(const std::string &library)
             own.header.greatest_id = ids.greatest;
             for (const Fill &fill : own.fills)
                 to_send_ += fill.count * image::kPageSize;
-            Result<Fd> plan = memory_file("cryo plan", own.program.finish(own.header));
+            Result<Fd> plan = memory_file(capture::plan_name, own.program.finish(own.header));
             Result<PipeEnds> status = make_pipe();
             Result<PipeEnds> pages = make_pipe();
             Result<PipeEnds> go = make_pipe(); // one each, so that no process takes another's byte

@@ -12,6 +12,7 @@
 #include "capture/session/open_door.hpp"
 #include "capture/tracing/seized_thread.hpp"
 #include "look/auxiliary.hpp"
+#include "look/back_stopped.hpp"
 #include "look/members.hpp"
 #include "protocol/attached.hpp"
 
@@ -97,7 +98,8 @@ Result<std::optional<Target>> target_of(const Relation &relation, const AgentLib
         target.is_new = false;
         return std::optional<Target>(std::move(target));
     }
-    if (is_of_cr_run(proc))
+    // The agent of one that came back stopped listens when its restart is finished.
+    if (is_of_cr_run(proc) || has_come_back_stopped(proc))
         return std::optional<Target>();
     if (Result<void> may = check_attachable(proc); !may)
         return may.error();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/member/member_process.hpp"
 
+#include "capture/process/unfinished_restart.hpp"
 #include "capture/session/own_filters.hpp"
 #include "libcr.h"
+#include "look/back_stopped.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -63,8 +65,11 @@ MemberProcess::MemberProcess(const Relation &relation, Turn turn, const Common &
       handle_(handle_of(relation.pid)), deafness_(relation.pid)
 {}
 
+// What fails here fails in enter() as well. An early look is at the memory as it was saved.
 void MemberProcess::find_agent()
 {
+    if (!stopped_ && has_come_back_stopped(proc_) && !finish_restart(proc_))
+        return;
     if (Result<AgentDoor> door = AgentDoor::find(relation_.pid); door)
         door_.emplace(std::move(*door));
 }
@@ -84,6 +89,11 @@ Result<void> MemberProcess::enter()
         if (now->stopped && now->traced && !stopped_)
             return Error(ENOTSUP,
                          fmt::format("process {} is stopped by a debugger: continue it", pid));
+        if (!stopped_ && has_come_back_stopped(proc_)) {
+            if (Result<void> finished = finish_restart(proc_); !finished)
+                return finished;
+            door_.reset();
+        }
         if (!door_)
             find_agent();
         if (door_ && !judged_) { // before it is held: only one may trace it

@@ -199,8 +199,8 @@ Error not_listening(pid_t pid)
     };
     if (now && now->stopped)
         return because(fmt::format(
-            "it was stopped right after its fork, or it was brought back as a stopped one and not "
-            "continued since: continue it with kill -CONT {}",
+            "it was stopped right after its fork, or while it was brought back: continue it with "
+            "kill -CONT {}",
             pid));
     if (shares(KCMP_VM))
         return because(fmt::format(
