@@ -54,8 +54,11 @@ class Orphans(case.Case):
             with open(self.path("told"), encoding="ascii") as file:
                 return file.read().split("\n")[:-1]
         before = len(lines())
+        # One that has ended takes signals until init has collected it.
+        self.assertTrue(processes.exists(orphan), "the orphan has ended")
         os.kill(orphan, signal.SIGUSR1)
-        case.wait_until("the orphan's answer", lambda: len(lines()) > before)
+        case.wait_until("the orphan's answer", lambda: len(lines()) > before,
+                        describe=lambda: processes.describe(orphan))
         return [int(word) for word in lines()[-1].split()]
 
     def again(self, program, orphan, scope, *options):
@@ -89,7 +92,10 @@ class Orphans(case.Case):
         program, orphan, _ = self.begin()
         restarted = self.again(program, orphan, "--sid")
         restarted.stdin.close()
-        self.assertEqual(0, restarted.wait(case.PATIENCE))
+        case.wait_until("the end of cr_restart", lambda: restarted.poll() is not None,
+                        describe=lambda: "\n".join(map(processes.describe,
+                                                       (restarted.pid, orphan))))
+        self.assertEqual(0, restarted.returncode)
         self.assertEqual(1, self.told(orphan)[0])
 
     def test_signal_when_its_parent_ends(self):
