@@ -34,6 +34,7 @@ if (child := os.fork()) == 0:
 os.waitpid(child, os.WUNTRACED)
 """
 CONTINUE_CHILD = """
+    child = int(open("/proc/thread-self/children").read())  # it has another id by now
     print(os.waitpid(child, os.WNOHANG), flush=True)
     os.kill(child, signal.SIGCONT)
     print(os.read(ours, 9).decode().strip(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]),
