@@ -193,6 +193,11 @@ Result<void> Client::receive()
     const ssize_t n = found < 0 ? -1 : recv(socket_.get(), bytes, sizeof(bytes), 0);
     if (n < 0 && errno == EINTR)
         return Error(EINTR, "interrupted");
+    if (n < 0 && errno != ECONNRESET)
+        return Error::from_errno(
+            "waiting for the job's first daemon, which may go on with it (what it "
+            "does, --status tells)",
+            errno);
     if (n <= 0)
         return ended();
     in_.append(bytes, static_cast<size_t>(n));
