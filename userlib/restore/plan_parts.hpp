@@ -141,6 +141,7 @@ void plan_write_execute(Planning &p);
 
 // plan_filters.cpp: filters of system calls (seccomp) that the program has put on itself: in the
 // plan before there are threads, and put on as the last of all that a thread does for itself.
+Result<void> check_surroundings(Planning &p);
 Result<void> place_filters(Planning &p);
 Result<void> plan_filters(Planning &p, const image::Thread &thread);
 

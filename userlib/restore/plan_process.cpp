@@ -133,14 +133,6 @@ Result<Thread> start_of(const image::Thread &from, const RestartOptions &options
     return thread;
 }
 
-bool had_filters_of_surroundings(const Saved &saved)
-{
-    const auto &of_threads = saved.of<image::ThreadFilters>();
-    const auto main = of_threads.find(saved.process.pid);
-    return saved.process.seccomp != 0 &&
-           (main == of_threads.end() || main->second.of_surroundings != 0);
-}
-
 } // namespace
 
 Result<void> plan_process(Planning &p)
@@ -152,9 +144,6 @@ Result<void> plan_process(Planning &p)
                                         "user",
                                         process.uid, process.gid));
     plan_actions(p);
-    if (had_filters_of_surroundings(p.saved) && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0)
-        notice_once(p, "the program ran under a seccomp filter, of its container or its service, "
-                       "and does not here");
     if (Result<void> done = plan_credentials(p); !done)
         return done;
     program.call("setting the umask", SYS_umask, {value(process.umask)});

@@ -85,9 +85,9 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     plan.header.device_fd = p.options.device >= 0 ? plan.floor + device_fd_offset : -1;
 
     using Step = Result<void> (*)(Planning &);
-    for (const Step step :
-         {Step(check_cpu), Step(check_mapped_files), Step(plan_exec), Step(plan_files),
-          Step(plan_room), Step(plan_memory), Step(plan_process), Step(plan_threads)}) {
+    for (const Step step : {Step(check_cpu), Step(check_surroundings), Step(check_mapped_files),
+                            Step(plan_exec), Step(plan_files), Step(plan_room), Step(plan_memory),
+                            Step(plan_process), Step(plan_threads)}) {
         if (p.kept != nullptr && step == Step(plan_exec))
             continue; // a copy executes nothing
         if (Result<void> done = step(p); !done)

@@ -46,8 +46,9 @@ struct RestartOptions {
     // The root is killed when cr_restart is: an MPI launcher that finds its child killed waits
     // until the rank, too, has closed its pipes.
     bool bound_to_parent = false;
-    int then_signal = 0; // sent to all before they resume
-    bool lazy = false;   // memory is mapped from the image where that can be done
+    bool other_surroundings = false; // with fewer filters of system calls are accepted
+    int then_signal = 0;             // sent to all before they resume
+    bool lazy = false;               // memory is mapped from the image where that can be done
     // The processes are only restored to be compared (compare.hpp), beside a program that may
     // still run: nothing outside is changed, and they never run. Needs namespaces of its own.
     bool rehearse = false;

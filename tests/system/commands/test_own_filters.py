@@ -29,6 +29,14 @@ def tell():
 """
 
 
+COUNT_AS_OF_SURROUNDINGS = """
+for fd in os.listdir("/proc/self/fd"):
+    door = f"/proc/self/fd/{fd}"
+    if os.path.lexists(door) and "/cryo." in os.readlink(door):
+        os.utime(door, (0, signal.SIGRTMAX + 256 * %d))
+"""
+
+
 def child_of(restarted):
     with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children", encoding="ascii") as file:
         return int(file.read())
@@ -82,9 +90,72 @@ filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
         self.assertEqual("2", case.status(child_of(program), "Seccomp_filters"))
         self.save("-f", "again", child_of(program))
         self.end(program)
-        program = self.restart("again")
+        program = self.restart("--other-surroundings", "again")
         self.tells(program, errno.EXDEV)
         self.assertEqual("1", case.status(child_of(program), "Seccomp_filters"))
+
+    def restart_refused(self, image, here, **how):
+        done = self.run_command("cr_restart", "--no-restore-pid", image, **how)
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn(f"as it says itself, and cr_restart is under {here}: run", done.stderr)
+        self.assertIn("--other-surroundings", done.stderr)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_of_surroundings(self):
+        filtered = filters.put_on(filters.CONTAINER)
+        program = self.start(preexec_fn=filtered)
+        self.save("--rehearse", "-f", "image", program.pid)
+        self.end(program)
+        self.restart_refused("image", "none")
+        program = self.restart("image", preexec_fn=filtered)
+        self.assert_alive(program)
+        self.end(program)
+        program = self.restart("--other-surroundings", "image")
+        self.assert_alive(program)
+        self.save("-f", "again", child_of(program))
+        self.end(program)
+        self.assert_alive(self.restart("again"))
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_called_those_of_surroundings(self):
+        """By a hostile program, which would be rid of it."""
+        program = self.confined(f"""
+filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
+{COUNT_AS_OF_SURROUNDINGS % 1}""")
+        self.save("-f", "image", program.pid)
+        self.tells(program, errno.EXDEV)
+        self.end(program)
+        self.restart_refused("image", "none")
+        self.tells(self.restart("--other-surroundings", "image"), 0)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_called_those_of_surroundings_beside_these(self):
+        filtered = filters.put_on(filters.CONTAINER)
+        program = self.confined(f"""
+filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
+{COUNT_AS_OF_SURROUNDINGS % 2}""", preexec_fn=filtered)
+        for image, saver in (("outside", None), ("inside", filtered)):
+            done = self.checkpoint("-f", image, program.pid, preexec_fn=saver)
+            self.assertEqual(0, done.returncode, done.stderr)
+        self.end(program)
+        for image in ("outside", "inside"):
+            self.restart_refused(image, "1 seccomp filter", preexec_fn=filtered)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_called_those_of_surroundings_by_a_thread(self):
+        """The main thread is under none."""
+        program = self.confined(f"""
+confined = threading.Event()
+def confine():
+    filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
+    confined.set()
+    threading.Event().wait()
+threading.Thread(target=confine, daemon=True).start()
+confined.wait()
+{COUNT_AS_OF_SURROUNDINGS % 1}""")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        self.restart_refused("image", "none")
 
     @unittest.skipUnless(READS, "no filter can be read")
     def test_other_is_noticed(self):

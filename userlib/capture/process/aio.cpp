@@ -5,6 +5,7 @@
 #include "look/members.hpp"
 #include "sys/aio_ring.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <fmt/format.h>
@@ -227,7 +228,9 @@ Result<void> look_at_aio(Description &d, AgentSession &session)
             continue;
         }
         if (const auto obstacle = filter_obstacle(d.proc, d.status);
-            obstacle && d.thread_filters.empty())
+            obstacle && std::ranges::all_of(d.thread_filters, [](const auto &thread) {
+                return thread.filters.empty();
+            }))
             continue; // the process is refused for that
         const bool is_whole = ring.shared && ring.prot == (PROT_READ | PROT_WRITE) &&
                               ring.offset == 0 && ring.end - ring.start >= image::kPageSize;

@@ -84,7 +84,7 @@ struct Description {
     image::Cpu cpu;
     std::vector<image::Thread> threads; // main thread first
     std::vector<image::CallFilter> call_filters;
-    std::vector<image::ThreadFilters> thread_filters; // of threads that have filters of their own
+    std::vector<image::ThreadFilters> thread_filters; // of threads that are under some
     bool has_own_keys = false; // in keyrings of its own or of its threads, which are not saved
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
     std::vector<image::Guard> guards;

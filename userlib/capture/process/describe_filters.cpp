@@ -14,6 +14,7 @@
 #include <bit>
 #include <fmt/format.h>
 #include <linux/capability.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -90,6 +91,17 @@ Result<void> read_thread(Description &d, const image::Thread &thread, unsigned o
     return {};
 }
 
+// All are of the surroundings, as the agent has told. Their number, which a restart of root's image
+// compares, is the kernel's: a hostile program may tell another one by now.
+void note_left_out(Description &d, const image::Thread &thread)
+{
+    image::ThreadFilters record;
+    record.tid = thread.tid;
+    record.of_surroundings = count_filters(status_of(d, thread));
+    if (record.of_surroundings != 0 && (geteuid() == 0 || may_read_filters()))
+        d.thread_filters.push_back(record);
+}
+
 } // namespace
 
 Result<void> describe_filters(Description &d, const AgentSession &session)
@@ -97,8 +109,10 @@ Result<void> describe_filters(Description &d, const AgentSession &session)
     const unsigned of_surroundings = AgentDoor::filters_of(d.proc);
     for (const image::Thread &thread : d.threads) {
         const auto obstacle = filter_obstacle(d.proc, status_of(d, thread));
-        if (!obstacle)
+        if (!obstacle) {
+            note_left_out(d, thread);
             continue;
+        }
         if (!obstacle->is_readable) {
             d.problems.add(fmt::format("thread {} {}", thread.tid, obstacle->what),
                            obstacle->way_out);
