@@ -219,6 +219,7 @@ bool is_lodgers_thread(int tid);
 bool is_lodgers_address(uint64_t address);
 bool send_lodger(int connection);
 void tell_lodger_to_go_on();
+void tell_lodger_of_fork();
 void tell_lodger_of_restart();
 
 // The descriptors that came with a request for pages; −1: missing.

@@ -34,6 +34,7 @@ void after_fork_in_child()
     if (state.signal == 0)
         return; // no agent has begun
     forget_parent();
+    tell_lodger_of_fork();
     open_control();
     callback_thread_after_fork();
 }

@@ -37,6 +37,8 @@ struct Lodger {
     // Called in the restored copy. `environment` is a descriptor with the NUL-terminated variables
     // of the restarting process; −1: not known. The caller closes it afterwards.
     void (*restarted)(int environment);
+    // Called in a child that fork() has made, which has a copy of the lodger without its threads.
+    void (*forked)();
 };
 
 } // namespace cryo::agent

@@ -4,6 +4,7 @@
 #include "sys/raw.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <sys/socket.h>
 
 namespace cryo::agent {
@@ -92,6 +93,13 @@ void tell_lodger_to_go_on()
     if (one != nullptr && was_told_to_stop)
         one->going_on();
     was_told_to_stop = false;
+}
+
+void tell_lodger_of_fork()
+{
+    const Lodger *one = lodger.load();
+    if (one != nullptr && one->size > offsetof(Lodger, forked))
+        one->forked();
 }
 
 void tell_lodger_of_restart()

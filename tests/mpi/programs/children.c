@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks with children that fork() has made: a helper that answers, one that is to be killed, and
  * one that has ended and is not waited for. After a restart they are known by the ids that they
- * had. Runs as many rounds as the first argument says; 0: three, with a pause after the first two,
- * and children that are made after MPI_Init, which ranks that are saved as a job must not have. */
+ * had.
+ *
+ *     children ROUNDS         children are made before MPI_Init
+ *     children after ROUNDS   after it
+ *     children pauses         after it; three rounds, with a pause after the first two
+ *     children window         after a window in shared memory is made; with one pause
+ */
 #include "pause.h"
 #include "ring.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
 
 struct answer {
@@ -14,8 +21,11 @@ struct answer {
     pid_t own, parent;
 };
 
+/* Of the agent; null natively. */
+extern const void *const cryo_agent_interface __attribute__((weak));
+
 static int question, reply; /* pipes to the helper, and from it */
-static pid_t self, helper, sleeper, ended;
+static pid_t self, helper, sleeper, ended, caller;
 
 /* Runs in the helper. */
 static void answer_until_end(int from, int to, int status)
@@ -30,6 +40,16 @@ static void answer_until_end(int from, int to, int status)
     _exit(status);
 }
 
+/* A child may put what it likes in place of a descriptor that it has of the MPI library. */
+static int in_place_of_highest(int fd)
+{
+    int highest = 65535;
+    while (highest > fd && fcntl(highest, F_GETFD) < 0)
+        highest--;
+    CHECK(dup2(fd, highest) == highest);
+    return highest;
+}
+
 static void make_children(void)
 {
     int there[2], back[2];
@@ -42,7 +62,7 @@ static void make_children(void)
     if (helper == 0) {
         close(question);
         close(reply);
-        answer_until_end(there[0], back[1], 7);
+        answer_until_end(there[0], in_place_of_highest(back[1]), 7);
     }
     close(there[0]);
     close(back[1]);
@@ -71,6 +91,33 @@ static void know_children(int round)
     CHECK(answer.round == round && answer.own == helper && answer.parent == self);
 }
 
+/* A child that calls MPI, which it must not: natively, what comes of that is not known. */
+static void make_caller(void)
+{
+    sigset_t told, before;
+    int number = 0;
+    sigemptyset(&told);
+    sigaddset(&told, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &told, &before);
+    fflush(NULL);
+    CHECK((caller = fork()) >= 0);
+    if (caller != 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return;
+    }
+    sigwait(&told, &number);
+    MPI_Comm_size(MPI_COMM_WORLD, &number);
+    _exit(0);
+}
+
+static void let_caller_call(void)
+{
+    int status;
+    CHECK(kill(caller, SIGUSR1) == 0 && waitpid(caller, &status, 0) == caller);
+    if (&cryo_agent_interface != NULL)
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1); /* it has no library any more */
+}
+
 static unsigned long long collect(pid_t child, unsigned long long sum)
 {
     int status;
@@ -80,23 +127,34 @@ static unsigned long long collect(pid_t child, unsigned long long sum)
 
 int main(int argc, char **argv)
 {
-    const int rounds = argc > 1 ? atoi(argv[1]) : 0;
+    const char *how = argc > 1 ? argv[1] : "pauses";
+    const int pauses = strcmp(how, "pauses") == 0 ? 2 : strcmp(how, "window") == 0 ? 1 : 0;
+    const int rounds = pauses > 0 ? 3 : atoi(argv[argc - 1]);
+    const int early = argc == 2 && pauses == 0;
     unsigned long long sum = 14695981039346656037ULL;
-    if (rounds > 0)
+    MPI_Win window = MPI_WIN_NULL;
+    void *memory;
+    if (early)
         make_children();
     begin_ring(&argc, &argv);
-    if (rounds == 0)
+    if (pauses == 1)
+        OK(MPI_Win_allocate_shared(4096, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window));
+    if (!early)
         make_children();
-    for (int round = 0; round < (rounds > 0 ? rounds : 3); round++) {
+    if (pauses == 2)
+        make_caller();
+    for (int round = 0; round < rounds; round++) {
         int value = rank + round, all;
         know_children(round);
         OK(MPI_Allreduce(&value, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
         sum = mix(sum, &all, sizeof(all));
-        if (rounds == 0 && round < 2)
+        if (round < pauses)
             wait_here(rank);
     }
     wait_to_end();
     know_children(rounds);
+    if (pauses == 2)
+        let_caller_call();
     sum = collect(ended, sum);
     CHECK(kill(sleeper, SIGTERM) == 0);
     sum = collect(sleeper, sum);
@@ -104,6 +162,8 @@ int main(int argc, char **argv)
     sum = collect(helper, sum);
     CHECK(wait(NULL) == -1);
     printf("%d: %016llx\n", rank, sum);
+    if (window != MPI_WIN_NULL)
+        OK(MPI_Win_free(&window));
     OK(MPI_Finalize());
     return 0;
 }

@@ -10,4 +10,9 @@ namespace cryo::capsule {
 
 int descriptor_owner();
 
+// In such a child: notes what it has inherited. Afterwards it may use the numbers for other files.
+void note_inherited_descriptors();
+// Whether it still has that copy.
+bool inherits_descriptor(int descriptor);
+
 } // namespace cryo::capsule

@@ -8,10 +8,12 @@
 #include "sys/raw.hpp"
 
 #include <cerrno>
+#include <cstdint>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 
 namespace cryo::capsule {
@@ -27,6 +29,8 @@ bool ours[highest]; // atomic accesses only
 int first;          // where the capsule's numbers begin
 int owner;          // process id
 
+uint64_t inherited[highest]; // in a forked child: what_is() of those that are `ours`
+
 void set_ours(long fd, bool value)
 {
     __atomic_store_n(&ours[fd], value, __ATOMIC_RELAXED);
@@ -35,6 +39,13 @@ void set_ours(long fd, bool value)
 bool in_table(long fd)
 {
     return fd >= 0 && fd < highest;
+}
+
+uint64_t what_is(int fd)
+{
+    struct stat status = {};
+    const long failed = sys::call(SYS_fstat, fd, &status);
+    return sys::failed(failed) ? 0 : status.st_ino ^ (uint64_t{status.st_dev} << 48);
 }
 
 long raise(long fd, bool close_on_exec)
@@ -89,6 +100,20 @@ void raise_pair(int *pair, bool close_on_exec)
 bool owns_descriptor(int descriptor)
 {
     return in_table(descriptor) && __atomic_load_n(&ours[descriptor], __ATOMIC_RELAXED);
+}
+
+void note_inherited_descriptors()
+{
+    for (int fd = first; fd < highest; fd++) {
+        if (owns_descriptor(fd))
+            inherited[fd] = what_is(fd);
+    }
+}
+
+bool inherits_descriptor(int descriptor)
+{
+    return owns_descriptor(descriptor) && inherited[descriptor] != 0 &&
+           what_is(descriptor) == inherited[descriptor];
 }
 
 int descriptor_owner()

@@ -2,6 +2,7 @@
 // The life of the stock library: loaded at the first call, initialized, finalized.
 #include "mpi/capsule/lock.hpp"
 #include "mpi/stock/fatal.hpp"
+#include "mpi/wrap/forked.hpp"
 #include "mpi/wrap/fortran.hpp"
 #include "mpi/wrap/join.hpp"
 #include "mpi/wrap/life.hpp"
@@ -23,6 +24,8 @@ namespace {
 
 void load()
 {
+    if (is_to_revive())
+        refuse_forked();
     refuse_strangers();
     capsule::Refusal why;
     char *const *environment = job_environment();
@@ -102,7 +105,7 @@ int finalize()
 [[gnu::destructor]] void end_for_sessions()
 {
     if (!life.is_for_sessions || life.initialized || life.finalized || life.sessions > 0 ||
-        owner != getpid())
+        is_forked() || owner != getpid())
         return;
     const Inside inside;
     finalize();
@@ -113,6 +116,7 @@ int finalize()
 void own_world()
 {
     owner = getpid();
+    forget_fork();
 }
 
 void begin_for_sessions()

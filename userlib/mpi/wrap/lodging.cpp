@@ -3,9 +3,11 @@
 #include "agent/interface.hpp"
 #include "agent/lodger.hpp"
 #include "mpi/capsule/capsule.hpp"
+#include "mpi/capsule/descriptor_owner.hpp"
 #include "mpi/stock/fatal.hpp"
 #include "mpi/stock/objects.hpp"
 #include "mpi/wrap/clock.hpp"
+#include "mpi/wrap/forked.hpp"
 #include "mpi/wrap/replay.hpp"
 #include "mpi/wrap/revive.hpp"
 #include "sys/raw.hpp"
@@ -60,7 +62,21 @@ void read_environment(int file)
 bool stopped(agent::LodgerRefusal *why)
 {
     hold_clock();
-    return !capsule::is_open() || describe_stopped(*why);
+    if (!capsule::is_open())
+        return true;
+    return is_forked() ? may_be_saved_forked(*why) : describe_stopped(*why);
+}
+
+bool owns_descriptor(int descriptor)
+{
+    return is_forked() ? capsule::inherits_descriptor(descriptor)
+                       : capsule::owns_descriptor(descriptor);
+}
+
+// The library's threads are the rank's: a child's thread may have the number of one that has ended.
+bool owns_thread(int tid)
+{
+    return !is_forked() && capsule::owns_thread(tid);
 }
 
 void going_on()
@@ -83,11 +99,12 @@ void restarted(int environment)
 constexpr agent::Lodger lodger = {
     .size = sizeof(lodger),
     .range = range,
-    .owns_fd = capsule::owns_descriptor,
-    .owns_thread = capsule::owns_thread,
+    .owns_fd = owns_descriptor,
+    .owns_thread = owns_thread,
     .stopped = stopped,
     .going_on = going_on,
     .restarted = restarted,
+    .forked = note_fork,
 };
 
 const agent::Interface *find_agent()
