@@ -1,13 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors that launchers leave open in the ranks they start: their own pipes and sockets, which
 // no rank needs and no image can hold. They are closed before the program begins.
+//
+// The rank's own connection to Hydra, PMI_FD, becomes the library's in MPI_Init. A child that the
+// program has made by fork() before that has a copy, which no image can hold either, and of which
+// nothing comes: it answers to the rank alone.
+#include "agent/interface.hpp"
+
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+namespace cryo::mpi {
 
 namespace {
 
@@ -40,6 +50,29 @@ bool is_listener(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 && listens != 0;
 }
 
+int connection = -1; // PMI_FD, as the program was given it
+struct stat is_connection;
+
+// The number may have become another file's since.
+void leave_out_in_child()
+{
+    struct stat status;
+    const agent::Interface *agent =
+        &agent::cryo_agent_interface != nullptr ? agent::cryo_agent_interface : nullptr;
+    if (agent != nullptr && fstat(connection, &status) == 0 &&
+        status.st_ino == is_connection.st_ino && status.st_dev == is_connection.st_dev)
+        agent->own_fd(connection, agent::OwnFdKind::other);
+}
+
+void know_connection()
+{
+    const char *number = getenv("PMI_FD");
+    connection = number != nullptr ? atoi(number) : -1;
+    if (connection > STDERR_FILENO && fstat(connection, &is_connection) == 0 &&
+        S_ISSOCK(is_connection.st_mode))
+        pthread_atfork(nullptr, nullptr, leave_out_in_child);
+}
+
 void close_each(bool (*is_left_open)(int))
 {
     const char *needed = getenv("PMI_FD"); // the rank's own connection to the launcher
@@ -52,6 +85,7 @@ void close_each(bool (*is_left_open)(int))
 
 [[gnu::constructor]] void close_what_is_left_open()
 {
+    know_connection();
     if (is_started_by_hydra())
         close_each(is_pipe_or_socket);
     else if (getenv("SLURM_STEP_ID") != nullptr && getenv("LISTEN_FDS") == nullptr)
@@ -59,3 +93,5 @@ void close_each(bool (*is_left_open)(int))
 }
 
 } // namespace
+
+} // namespace cryo::mpi
