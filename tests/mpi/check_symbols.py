@@ -44,7 +44,7 @@ ORDINARY = {
     "fortran": ("calloc malloc free dlopen dlsym dlclose",
                 "functions for the Fortran library; the rest is asked in MPI_Init"),
     "newer_fortran": ("malloc free", "functions for the Fortran library"),
-    "launcher": ("close fstat getenv getppid getsockopt open read", "before the program begins"),
+    "launcher": ("close fstat getenv getppid getsockopt open pthread_atfork read", "before the program begins"),
     "engine": ("sigaction", "in MPI_Init"),
     "strangers": ("dl_iterate_phdr", "at the first call of MPI, of a rank that is not brought back"),
     "profilers": ("_DYNAMIC _r_debug __start_cryo_fronts __stop_cryo_fronts strcmp",
