@@ -96,7 +96,7 @@ class Images(unittest.TestCase):
 
     def test_records(self):
         text = self.output("--records", "first")
-        self.assertRegex(text, r"THREAD v2, \d+ bytes\n +tid = 412\n +name = \"melt\"\n")
+        self.assertRegex(text, r"THREAD v3, \d+ bytes\n +tid = 412\n +name = \"melt\"\n")
         self.assertRegex(text, r"IMAGE_INFO v1, \d+ bytes, may be ignored")
 
     # What a program sees.
@@ -113,7 +113,7 @@ class Images(unittest.TestCase):
         self.assertGreater(image["codecs"]["lz4"]["packages"], 0)
         records = image["records"]
         self.assertEqual([t["tid"] for t in records["thread"]], [412, 413])
-        self.assertEqual(len(records["thread"][0]), 44, "fields are missing, or were added")
+        self.assertEqual(len(records["thread"][0]), 47, "fields are missing, or were added")
         self.assertEqual(records["region"][2]["in_image"], {"data": 33, "zero": 7, "base": 0})
         self.assertEqual(records["region"][2]["kind"], "heap")
         self.assertEqual(records["timer"], [])
