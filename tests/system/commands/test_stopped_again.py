@@ -7,10 +7,12 @@ import signal
 import case
 from case import processes
 
-# Says when it is continued.
+# Says when it is continued, past the buffer, in which the half of another line may stand.
 CONTINUED = """
-import signal
-signal.signal(signal.SIGCONT, lambda *_: print("continued", flush=True))
+import os, signal
+def say(text):
+    return lambda *_: os.write(1, text)
+signal.signal(signal.SIGCONT, say(b"continued\\n"))
 """
 # Each thread but the first passes on what it is told.
 THREADS = CONTINUED + """
@@ -113,7 +115,7 @@ class StoppedAgain(case.Case):
 
     def test_signal_waits_for_the_end_of_the_stop(self):
         """One that was sent to the stopped program is seen once, after it is continued."""
-        self.begin(CONTINUED + 'signal.signal(signal.SIGUSR1, lambda *_: print("usr1", flush=True))')
+        self.begin(CONTINUED + 'signal.signal(signal.SIGUSR1, say(b"usr1\\n"))')
         program, pid = self.come_back(1)
         os.kill(pid, signal.SIGUSR1)
         self.save_and_end(2, pid, program)
