@@ -27,7 +27,7 @@ Result<void> NodeLease::arm()
     Result<OwnEnd> end = OwnEnd::make();
     if (!end)
         return end.error();
-    end_.emplace(std::move(*end));
+    end_ = *end;
     if (Result<void> set = end_->at(lease_->end()); !set)
         return set;
     renew();
