@@ -107,7 +107,8 @@ void look_at_tcp(int fd, SocketLook &look)
     socklen_t size = sizeof(info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
         return;
-    if (std::string name = congestion_of(fd); name != usual_congestion())
+    static const std::string usual = usual_congestion(); // asked once: programs have many sockets
+    if (std::string name = congestion_of(fd); name != usual)
         look.congestion = std::move(name);
     // For a listening socket these two hold the queue of connections.
     if (look.listening) {

@@ -70,6 +70,15 @@ class Taking(case.Case):
             return one.pid == pid
         case.wait_until(f"the id {pid}", taken)
 
+    def save_and_take_thread(self):
+        """A program that was saved and killed, the id of a thread of which is in use now."""
+        program = self.start(THREADS)
+        tid = max(int(tid) for tid in os.listdir(f"/proc/{program.pid}/task"))
+        self.save("--nosync", "--kill", "-f", "image", program.pid)
+        self.end(program)
+        self.take(tid)
+        return program
+
 
 class Ids(Taking):
     def setUp(self):
@@ -100,11 +109,7 @@ class Ids(Taking):
 
     def test_id_of_a_thread_that_is_in_use(self):
         self.need_choice()
-        program = self.start(THREADS)
-        tid = max(int(tid) for tid in os.listdir(f"/proc/{program.pid}/task"))
-        self.save("--nosync", "--kill", "-f", "image", program.pid)
-        self.end(program)
-        self.take(tid)
+        self.save_and_take_thread()
         failed = self.run_command("cr_restart", "-q", "image")
         self.assertEqual(errno.EBUSY, failed.returncode, failed.stderr)
         self.assertIn("one is in use here", failed.stderr)
@@ -190,11 +195,7 @@ class Preferred(Taking):
     def test_thread_that_is_in_use(self):
         """A process that no other member knows; its threads' ids are not told."""
         self.need_choice()
-        program = self.start(THREADS)
-        tid = max(int(tid) for tid in os.listdir(f"/proc/{program.pid}/task"))
-        self.save("--nosync", "--kill", "-f", "image", program.pid)
-        self.end(program)
-        self.take(tid)
+        program = self.save_and_take_thread()
         with open(self.path("said"), "w", encoding="utf-8") as said:
             restarted = self.spawn(case.command("cr_restart"), "-q", "--prefer-pid", "image",
                                    stderr=said)
