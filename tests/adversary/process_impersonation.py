@@ -299,5 +299,6 @@ class Exchange(process_attack.Attack):
 
 
 if __name__ == "__main__":
+    case.need_own_ids()
     WAITER = sys.argv.pop(2)
     process_attack.main()

@@ -36,10 +36,27 @@ for line in sys.stdin:
 """
 
 
+# The pid namespace in which a test that chooses ids was started.
+OUTER_IDS = "CRYO_TEST_OUTER_IDS"
+
+
+def need_own_ids():
+    """Goes on, of root, in a pid namespace of its own. Ids that are chosen among all of the machine's
+    are given to processes of other tests as well: one that a test beside this one is about to
+    restart with is in use then, and one that has ended there, and is killed to be sure, is alive."""
+    if os.geteuid() == 0 and OUTER_IDS not in os.environ:
+        os.environ[OUTER_IDS] = os.readlink("/proc/self/ns/pid")
+        reaper = '"$@"; exit $?'  # a shell, as its first process: orphans are its children
+        os.execvp("unshare", ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c",
+                              reaper, "sh", sys.executable, "-B", *sys.argv])
+
+
 @contextlib.contextmanager
 def next_id(pid):
-    """The next process has this id, unless others are faster. Afterwards ids go on from where they
-    were: what follows may be the ids that a test beside this one restarts with."""
+    """The next process has this id, unless others are faster; afterwards ids go on from where they
+    were, as what follows may be wanted by a restart. See need_own_ids()."""
+    if os.environ.get(OUTER_IDS) in (None, os.readlink("/proc/self/ns/pid")):
+        raise AssertionError("ids are chosen in a pid namespace of the test's own only")
     with open("/proc/sys/kernel/ns_last_pid", "r+", encoding="ascii") as last:
         before = last.read()
         last.seek(0)
@@ -218,9 +235,11 @@ class Case(unittest.TestCase):
         return sorted(os.listdir(self.directory))
 
 
-def main(plain_user=False):
+def main(plain_user=False, chooses_ids=False):
     """Of root, with `plain_user` or --plain-user among the arguments: as another user."""
     global BIN  # pylint: disable=global-statement
+    if chooses_ids and "--plain-user" not in sys.argv:
+        need_own_ids()
     BIN = os.path.abspath(sys.argv.pop(1))
     if "--plain-user" in sys.argv:
         sys.argv.remove("--plain-user")

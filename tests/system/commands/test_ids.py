@@ -222,4 +222,4 @@ class Preferred(Taking):
             self.assertIn("--prefer-pid", done.stderr)
 
 
-case.main()
+case.main(chooses_ids=True)

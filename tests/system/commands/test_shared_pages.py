@@ -415,4 +415,4 @@ class SharedPages(case.Case):
 
 
 if __name__ == "__main__":
-    case.main()
+    case.main(chooses_ids=True)
