@@ -82,9 +82,11 @@ cryo::Error with_offer(const cryo::Error &error, const std::string &backend, boo
     const bool closed = error.reason() == cryo::Reason::not_enterable;
     if ((!closed && error.reason() != cryo::Reason::no_agent) || backend == "criu")
         return error;
+    const bool criu = cryo::backend::criu_would_work();
     if (!closed && !attached)
-        return error.with_more("; --attach lets Cryo enter it while it runs");
-    if (cryo::backend::criu_would_work())
+        return error.with_more(std::string("; --attach lets Cryo enter it while it runs") +
+                               (criu ? ", and --backend=criu can save it as it is" : ""));
+    if (criu)
         return error.with_more("; --backend=criu can save it");
     return closed
                ? error.with_more("; root can save it with --backend=criu where CRIU is installed")
