@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """An attacker has root work with a service directory, and a version, that are the attacker's."""
+import contextlib
 import errno
 import fcntl
 import os
@@ -27,7 +28,9 @@ class Delta(case.Case):
         return self.run_command("cr_delta", *words, **attack.user(uid), **more)
 
     def add(self, number, uid, mode=0o644):
-        with open(self.path("file"), "wb") as file:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path("file"))  # not even root writes to it here (fs.protected_regular)
+        with open(self.path("file"), "xb") as file:
             file.write(bytes([number]) * 20000)
         os.chown(self.path("file"), uid, uid)
         os.chmod(self.path("file"), mode)

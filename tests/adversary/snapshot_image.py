@@ -122,7 +122,7 @@ class Image(case.Case):
             else:
                 other = chance.randrange(len(image))
                 forged[at:at + 512] = image[other:other + 512]
-            with open(self.path("forged"), "wb") as file:
+            with open(self.path("forged"), "xb") as file:
                 file.write(forged)
             os.chown(self.path("forged"), attack.ATTACKER, attack.ATTACKER)
             done = self.restart_as(0, "--owner", "nobody", "forged")
@@ -133,6 +133,7 @@ class Image(case.Case):
                 else:
                     self.assertNotIn("echo", done.stdout)
                     self.assertIn("cr_restart: ", done.stderr)
+            os.unlink(self.path("forged"))  # not even root writes to it here (fs.protected_regular)
 
     def test_image_that_others_may_write(self):
         self.image_of(attack.VICTIM, "-f", "image")
