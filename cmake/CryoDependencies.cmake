@@ -13,6 +13,9 @@ pkg_check_modules(isal REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(tomlplusplus REQUIRED IMPORTED_TARGET tomlplusplus)
 pkg_check_modules(openssl REQUIRED IMPORTED_TARGET openssl>=3.0)
 pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd>=0.9.71)
+# Signs requests to object stores; all headers since 7.87.
+pkg_check_modules(curl REQUIRED IMPORTED_TARGET libcurl>=7.87)
+pkg_check_modules(pugixml REQUIRED IMPORTED_TARGET pugixml)
 pkg_check_modules(nl REQUIRED IMPORTED_TARGET libnl-3.0 libnl-genl-3.0)
 # The system's own python before any that a user has in front of it: it is the one with packages.
 find_program(CRYO_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)

@@ -2,11 +2,13 @@
 // cr_restart: brings saved processes back, stays the parent of the first, and ends as it ends.
 #include "backend/backend.hpp"
 #include "backend/open_image.hpp"
+#include "backend/private_directory.hpp"
 #include "base/owner_teller.hpp"
 #include "checkpointers.hpp"
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
+#include "cli/stored.hpp"
 #include "cli/text.hpp"
 #include "keeper/launch.hpp"
 #include "look/filters.hpp"
@@ -39,6 +41,8 @@ using cryo::parent::release_signals;
 
 // Passes the descriptor of an image that came from a pipe to a namespace's first process.
 constexpr const char *kept_variable = "CRYO_RESTART_IMAGE";
+// Tells it where the image is that came from an object store.
+constexpr const char *brought_variable = "CRYO_RESTART_BROUGHT";
 
 cryo::Error callback_failure(const std::string &file, int failure)
 {
@@ -106,6 +110,8 @@ class Command
     cryo::Result<cryo::backend::Alive> restart(const Listener &listener);
     cryo::Result<cryo::backend::Alive> restart_apart(const Listener &listener);
     cryo::Result<bool> needs_namespace();
+    cryo::Result<void> bring(const Listener &listener);
+    void forget_brought();
     cryo::Result<End> await_end(pid_t pid);
     int tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive);
     int report(const cryo::backend::Alive &alive);
@@ -122,7 +128,8 @@ class Command
     Options &options_;
     char **argv_;
     std::optional<Outside> outside_;
-    Fd kept_; // the image, if it came down a pipe
+    Fd kept_;                                                // the image, if it came down a pipe
+    std::optional<cryo::backend::PrivateDirectory> brought_; // if it came from an object store
     std::unique_ptr<cryo::backend::Backend> backend_;
     pid_t lost_ = 0;
 };
@@ -143,6 +150,39 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     backend_ = std::move(*chosen);
     backend_->set_filename(options_.image);
     return backend_->restart(request);
+}
+
+// An image is read in random order, so it is copied into a directory that nobody else sees, and
+// that is removed however this command ends.
+cryo::Result<void> Command::bring(const Listener &listener)
+{
+    if (options_.stored.empty())
+        return {};
+    const std::string place = cryo::backend::temporary_place();
+    cryo::Result<cryo::backend::PrivateDirectory> made =
+        cryo::backend::PrivateDirectory::make(place, "store");
+    if (!made)
+        return made.error().with_more(" (TMPDIR chooses another place)");
+    brought_.emplace(std::move(*made));
+    const cryo::Result<std::string> image =
+        cryo::cli::bring_stored(options_.stored, brought_->path() + "/image");
+    if (!image)
+        return image.error().code() == ENOSPC
+                   ? image.error().with_more(" (TMPDIR chooses another place)")
+                   : image.error();
+    options_.image = *image;
+    if (listener.phase)
+        listener.phase("brought the image");
+    return {};
+}
+
+// The processes have all that they need of it; what is mapped stays readable. Other backends may
+// still read.
+void Command::forget_brought()
+{
+    const std::string by = outside_ ? outside_->backend() : backend_->name();
+    if (by == "kmod" || by == "user")
+        brought_.reset();
 }
 
 // Whether the saved ids cannot be assigned here, and the user has not said whether
@@ -175,8 +215,11 @@ cryo::Result<cryo::backend::Alive> Command::restart_apart(const Listener &listen
         fcntl(kept_.get(), F_SETFD, 0);
         setenv(kept_variable, std::to_string(kept_.get()).c_str(), 1);
     }
+    if (brought_)
+        setenv(brought_variable, options_.image.c_str(), 1);
     cryo::Result<Outside> made = Outside::make(argv_, rehearse, !options_.pidns);
     unsetenv(kept_variable);
+    unsetenv(brought_variable);
     if (!made)
         return made.error();
     kept_.reset();
@@ -206,7 +249,7 @@ void Command::tell(const cryo::backend::Alive &alive) const
     options_.talk.result(fmt::format("cr_restart: process {}{} {} after {} ({:.1f} MiB)", own, here,
                                      runs ? "goes on" : "is back", away(alive.cut_realtime),
                                      static_cast<double>(alive.bytes) / 1048576),
-                         {{"image", options_.image},
+                         {{"image", options_.shown()},
                           {"backend", outside_ ? outside_->backend() : backend_->name()},
                           {"pid", alive.pid},
                           {"own_pid", own},
@@ -241,10 +284,10 @@ int Command::tell_rehearsed(const cryo::Result<cryo::backend::Alive> &alive)
     if (!options_.talk.quiet())
         options_.talk.notices(alive->notices);
     options_.talk.result(
-        fmt::format("{}: comes back as it was saved: {}, {:.1f} MiB", options_.image,
+        fmt::format("{}: comes back as it was saved: {}, {:.1f} MiB", options_.shown(),
                     cryo::cli::count_text(alive->processes, "process", "processes"),
                     static_cast<double>(alive->bytes) / 1048576),
-        {{"image", options_.image},
+        {{"image", options_.shown()},
          {"rehearsed", true},
          {"processes", alive->processes},
          {"bytes", alive->bytes}});
@@ -293,6 +336,10 @@ int Command::run()
         add_heartbeat(listener, options_.heartbeat);
     if (options_.supervisor >= 0)
         fcntl(options_.supervisor, F_SETFD, FD_CLOEXEC);
+    if (const cryo::Result<void> brought = bring(listener); !brought) {
+        count(brought.error());
+        return fail(brought.error());
+    }
     hold_signals();
     // The agent finds it in the environment that the program is given.
     const std::string filter = cryo::capture::note_own_filters();
@@ -322,6 +369,7 @@ int Command::run()
                                     "them new ones)");
     if (!filter.empty())
         alive->notices.push_back("the program cannot be saved again: " + filter);
+    forget_brought();
     tell(*alive);
     pid_t keeper = 0;
     if (options_.keeping.wanted()) {
@@ -413,6 +461,10 @@ static int run(int argc, char **argv)
             options.request.fd = atoi(kept);
             fcntl(options.request.fd, F_SETFD, FD_CLOEXEC);
             unsetenv(kept_variable);
+        }
+        if (const char *brought = cryo::sys::own_variable(brought_variable)) {
+            options.image = brought;
+            unsetenv(brought_variable);
         }
         options.request.options.own_pid_namespace = true;
         if (options.teller < 0)

@@ -5,6 +5,7 @@
 #include "cli/number.hpp"
 #include "cli/requester.hpp"
 #include "cli/signal_options.hpp"
+#include "cli/stored.hpp"
 
 #include <cerrno>
 #include <filesystem>
@@ -16,7 +17,8 @@ namespace {
 void add_source(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Where the image is (one of these)";
-    app.add_option("FILE", options.positional, "The image: a file, or a directory");
+    app.add_option("FILE", options.positional,
+                   "The image: a file, a directory, or s3://BUCKET/NAME");
     app.add_option("-f,--file", options.file, "The same")->group(group);
     app.add_option("-F,--fd", options.request.fd, "This open descriptor, which may be a pipe")
         ->transform(cryo::cli::open_descriptor())
@@ -81,9 +83,10 @@ void add_hooks(CLI::App &app, Hooks &hooks)
 cryo::Result<void> complete_keeping(Options &options)
 {
     namespace fs = std::filesystem;
-    if (options.request.fd >= 0 && options.keeping.directory.empty())
+    const bool is_file = options.request.fd < 0 && options.stored.empty();
+    if (!is_file && options.keeping.directory.empty())
         return cryo::Error(EINVAL, "--interval: with an image that is no file, --into is needed");
-    if (options.request.fd >= 0) // images of it are nowhere: a new series begins
+    if (!is_file) // images of it are nowhere: a new series begins
         return cryo::keeper::complete(options.keeping, options.keeping.directory);
     std::error_code error;
     const fs::path image = fs::canonical(options.image, error);
@@ -197,6 +200,8 @@ cryo::Result<void> complete(Options &options)
     }
     options.request.options.own_pid_namespace = options.pidns;
     options.image = named;
+    if (cryo::cli::is_stored(named))
+        options.stored = named;
     for (const std::string &owner : options.owners) {
         if (cryo::Result<void> known = options.request.trust->add(owner); !known)
             return known;

@@ -20,7 +20,8 @@
 
 struct Options {
     cryo::backend::RestartRequest request;
-    std::string image; // for messages, and to be opened where there is no descriptor
+    std::string image;  // for messages, and to be opened where there is no descriptor
+    std::string stored; // its place in an object store, from where it is brought; else empty
     std::string backend = "auto";
     bool pidns = false;
     bool ids_chosen = false; // the user says which ids they are to have
@@ -35,6 +36,9 @@ struct Options {
     bool omit = false; // one of them is given: see capture/gather/bystanders.cpp
     std::string positional, file, directory;
     std::vector<std::string> owners; // whose images are restarted besides the caller's and root's
+
+    // As the user names it.
+    const std::string &shown() const { return stored.empty() ? image : stored; }
 };
 
 void add_options(CLI::App &app, Options &options);

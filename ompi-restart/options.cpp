@@ -3,8 +3,10 @@
 
 #include "cli/command.hpp"
 #include "cli/legacy_options.hpp"
+#include "cli/stored.hpp"
 #include "keeper/launch.hpp"
 
+#include <cerrno>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -69,7 +71,8 @@ void add_other_work(CLI::App &app, Options &options)
 
 void add_options(CLI::App &app, Options &options)
 {
-    app.add_option("HANDLE", options.handle, "The snapshot's reference, or its directory")
+    app.add_option("HANDLE", options.handle,
+                   "The snapshot's reference, its directory, or s3://BUCKET/NAME")
         ->required();
     app.add_option("-s,--seq", options.seq, "Which of its snapshots; -1: the latest")
         ->capture_default_str();
@@ -128,11 +131,41 @@ std::optional<int> parse(int argc, char **argv, Options &options)
     return std::nullopt;
 }
 
+namespace {
+
+// All nodes need it, so it is kept in the directory of snapshots.
+Result<std::string> bring_job(const Options &options, const std::string &base)
+{
+    if (options.info || options.heal || options.bring)
+        return cryo::Error(EINVAL,
+                           fmt::format("{}: is only started from; `cr_store list` shows what is "
+                                       "there, and `cr_store pull` brings it for other work",
+                                       options.handle));
+    std::string name = options.handle;
+    while (name.ends_with('/'))
+        name.pop_back();
+    const std::string directory = base + name.substr(name.rfind('/'));
+    const Result<std::string> brought = cryo::cli::bring_stored(options.handle, directory);
+    if (!brought && brought.error().code() == EEXIST)
+        return brought.error().with_more(
+            fmt::format("; if it is this snapshot, `{} {}` starts it", options.command, directory));
+    if (brought)
+        cryo::cli::say(options.command, fmt::format("{}: is in {} now, from where the job starts",
+                                                    options.handle, *brought));
+    return brought;
+}
+
+} // namespace
+
 Result<SnapshotStore> find_store(const Options &options)
 {
     const bool is_path = options.handle.find('/') != std::string::npos;
     const std::string base = options.where.empty() ? cryo::coord::default_base() : options.where;
     std::error_code ignored;
+    if (cryo::cli::is_stored(options.handle)) {
+        const Result<std::string> brought = bring_job(options, base);
+        return brought ? SnapshotStore::open(*brought) : brought.error();
+    }
     if (is_path || std::filesystem::is_directory(options.handle, ignored))
         return SnapshotStore::open(std::filesystem::absolute(options.handle, ignored));
     return SnapshotStore::open(base + "/" + options.handle);

@@ -8,7 +8,7 @@ CRYO_PACKAGES_BUILD=(
     g++ ccache cmake ninja-build pkg-config make
     libcli11-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev
     libzstd-dev liblz4-dev libxxhash-dev liburing-dev libnl-3-dev libnl-genl-3-dev
-    libssl-dev libisal-dev libmicrohttpd-dev libgtest-dev libgmock-dev libbenchmark-dev
+    libssl-dev libisal-dev libmicrohttpd-dev libcurl4-openssl-dev libpugixml-dev libgtest-dev libgmock-dev libbenchmark-dev
     mandoc bash-completion python3 libpython3-dev procps
 )
 
@@ -27,10 +27,10 @@ CRYO_PACKAGES_VM=(
 
 CRYO_PACKAGES_LINT=(clang-format clang-tidy shellcheck sparse pyflakes3 perl)
 
-# Of the full tier alone: what other distributions and clusters install Cryo by and run it in, and a
-# browser that shows the pages of cr_inspect --html.
+# Of the full tier alone: what other distributions and clusters install Cryo by and run it in, a
+# browser that shows the pages of cr_inspect --html, and an object store.
 CRYO_PACKAGES_FULL=(
-    rpm rpmlint ansible-core ansible-lint prometheus chromium
+    rpm rpmlint ansible-core ansible-lint prometheus chromium python3-swift
     podman crun uidmap # containers of root's and of a user's
 )
 

@@ -24,7 +24,7 @@ sys.path.insert(0, os.path.join(TOP, "scripts"))
 from vmlib import clean  # noqa: E402 (needs the path above)
 
 SUITE = "bookworm"
-NAMES = ["cryo", "cryo-dkms", "cryo-metrics", "cryo-mpi", "cryo-slurm", "libcr-dev", "python3-cryo"]
+NAMES = ["cryo", "cryo-dkms", "cryo-metrics", "cryo-mpi", "cryo-slurm", "cryo-store", "libcr-dev", "python3-cryo"]
 USER = "1000:1000"
 LIBDIR = "usr/lib/x86_64-linux-gnu"
 HEADERS = "linux-headers-cloud-amd64"

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs.hpp"
+
+#include "cli/text.hpp"
+
+#include <map>
+#include <set>
+
+namespace cryo::storing {
+
+namespace {
+
+using store::Client;
+using store::Location;
+using store::Manifest;
+
+struct Place {
+    bool committed = false;
+    uint64_t bytes = 0; // of objects
+};
+
+// The places that the keys of objects belong to.
+void add_object(std::map<std::string, Place> &places, const store::StoredObject &object)
+{
+    const std::string_view key = object.key;
+    const std::string manifest = "/" + std::string(store::manifest_name);
+    const std::string files = "/" + std::string(store::files_name);
+    if (key.ends_with(manifest)) {
+        places[std::string(key.substr(0, key.size() - manifest.size()))].committed = true;
+        return;
+    }
+    const size_t at = key.rfind(files);
+    if (at != std::string_view::npos && key.find('/', at + files.size()) == std::string_view::npos)
+        places[std::string(key.substr(0, at))].bytes += object.bytes;
+}
+
+cli::Json json_of(const Location &at, const Manifest &manifest)
+{
+    return {{"place", at.text()},
+            {"complete", true},
+            {"kind", store::name_of(manifest.kind)},
+            {"name", manifest.name},
+            {"files", manifest.files.size()},
+            {"bytes", manifest.bytes()},
+            {"host", manifest.host},
+            {"pushed_ns", manifest.pushed_ns}};
+}
+
+} // namespace
+
+Result<void> list(Options &options, const store::Settings &settings, const Location &place)
+{
+    Client client(settings, terms_of(options));
+    const Result<std::vector<store::StoredObject>> objects = client.list(below(place));
+    if (!objects)
+        return objects.error();
+    const Result<std::vector<store::PendingUpload>> uploads = client.uploads(below(place));
+    if (!uploads)
+        return uploads.error();
+    std::map<std::string, Place> places;
+    for (const store::StoredObject &object : *objects)
+        add_object(places, object);
+    for (const store::PendingUpload &upload : *uploads)
+        add_object(places, {.key = upload.key});
+
+    cli::Json json = cli::Json::array();
+    cli::Columns table({cli::Align::left, cli::Align::left, cli::Align::right, cli::Align::right,
+                        cli::Align::left});
+    for (const auto &[key, found] : places) {
+        const Location at{place.bucket, key};
+        if (!found.committed) {
+            json.push_back({{"place", at.text()}, {"complete", false}, {"bytes", found.bytes}});
+            table.add({cli::printable(at.text()), "incomplete", "", cli::size_text(found.bytes),
+                       "push it again, or remove it"});
+            continue;
+        }
+        const Result<Manifest> manifest = Manifest::read(client, at);
+        if (!manifest) {
+            json.push_back({{"place", at.text()}, {"error", manifest.error().text()}});
+            table.add({cli::printable(at.text()), "damaged", "", "",
+                       cli::printable(manifest.error().text())});
+            continue;
+        }
+        json.push_back(json_of(at, *manifest));
+        table.add({cli::printable(at.text()), std::string(store::name_of(manifest->kind)),
+                   cli::count_text(manifest->files.size(), "file", "files"),
+                   cli::size_text(manifest->bytes()),
+                   fmt::format("{} from {}", cli::time_text(manifest->pushed_ns),
+                               cli::printable(manifest->host))});
+    }
+    std::string text = table.text(0);
+    if (text.ends_with('\n'))
+        text.pop_back();
+    options.talk.result(places.empty() ? place.text() + ": has no images" : text,
+                        {{"places", json}});
+    return {};
+}
+
+} // namespace cryo::storing

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs.hpp"
+
+#include "cli/text.hpp"
+
+#include <cerrno>
+
+namespace cryo::storing {
+
+using store::Client;
+using store::Location;
+
+// The manifest first: from then on there is nothing that a restart would take for complete.
+Result<void> remove(Options &options, const store::Settings &settings, const Location &place)
+{
+    Client client(settings, terms_of(options));
+    const Location manifest = place.within(store::manifest_name);
+    const Location files = place.within(store::files_name);
+    const Result<std::optional<uint64_t>> committed = client.size(manifest);
+    if (!committed)
+        return committed.error();
+    const Result<std::vector<store::PendingUpload>> uploads = client.uploads(files);
+    if (!uploads)
+        return uploads.error();
+    const Result<std::vector<store::StoredObject>> objects = client.list(files);
+    if (!objects)
+        return objects.error();
+    if (!*committed && uploads->empty() && objects->empty())
+        return Error(ENOENT, place.text() + ": there is no image");
+    Result<void> done = *committed ? client.remove(manifest) : Result<void>();
+    for (const store::PendingUpload &upload : *uploads) {
+        if (done)
+            done = client.abort_upload({place.bucket, upload.key}, upload.id);
+    }
+    uint64_t bytes = 0;
+    for (const store::StoredObject &object : *objects) {
+        if (done)
+            done = client.remove({place.bucket, object.key});
+        bytes += object.bytes;
+    }
+    if (!done)
+        return done;
+    options.talk.result(fmt::format("{}: removed {}", place.text(), cli::size_text(bytes)),
+                        {{"place", place.text()}, {"objects", objects->size()}, {"bytes", bytes}});
+    return {};
+}
+
+} // namespace cryo::storing

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Snapshots of MPI jobs in an object store: put there beside the running job, and restarted from there."""
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "coord"))
+import jobs  # noqa: E402  pylint: disable=wrong-import-position
+import objects  # noqa: E402  pylint: disable=wrong-import-position
+
+PLACE = f"s3://{objects.BUCKET}/jobs/run7"
+
+
+class Stored(jobs.Case):
+    def setUp(self):
+        super().setUp()
+        self.server = objects.Server(self)
+
+    def settings(self, **more):
+        server = self.server.environment()
+        return super().settings(**{name: server[name] for name in server if name.startswith("AWS_")}, **more)
+
+    def store_tool(self, verb, *words, code=0):
+        done = self.tool("cr_store", verb, "--json", *words, code=code)
+        return json.loads(done.stdout)
+
+    def test_job(self):
+        job = self.start(3, 1000)
+        reference, first = self.save(job)
+        directory = os.path.join(self.store, reference)
+        said = self.store_tool("push", directory, PLACE)
+        self.assertEqual("snapshot", said["kind"])
+        self.assertEqual(said["bytes"], said["sent"])
+        # Another one, to the same place: of the first nothing is sent again.
+        _, second = self.save(job)
+        more = self.store_tool("push", directory, PLACE)
+        self.assertGreater(more["bytes"], said["bytes"])
+        self.assertLessEqual(more["sent"], more["bytes"] - said["bytes"] + 65536)
+        job.kill()
+        saved = {str(path.relative_to(directory)): path.read_bytes() for path in Path(directory).rglob("*")
+                 if path.is_file() and not path.relative_to(directory).parts[0].startswith(".")}
+        shutil.rmtree(directory)
+
+        said = self.tool("ompi-restart", "--info", PLACE, code=22)
+        self.assertIn("`cr_store list`", said.stderr)
+        restarted = self.restart(PLACE)
+        brought = Path(self.store, "run7")
+        text = restarted.end()
+        self.check_result(text, 3, 1000)
+        self.assertIn(f"{PLACE}: is in {brought} now", text)
+        self.assertEqual(saved, {str(path.relative_to(brought)): path.read_bytes() for path in brought.rglob("*")
+                                 if path.is_file() and not path.relative_to(brought).parts[0].startswith(".")})
+        self.assertNotEqual(first, second)
+        # Nothing is brought over what is there, and the message says so.
+        again = self.tool("ompi-restart", PLACE, code=17)
+        self.assertIn(f"`ompi-restart {brought}` starts it", again.stderr)
+
+    def test_unfinished(self):
+        """A snapshot of which an image is missing is none."""
+        job = self.start(2, 1000)
+        reference, _ = self.save(job)
+        job.kill()
+        image = next(Path(self.store, reference).glob("*/opal_snapshot_1.ckpt/*context*"))
+        image.unlink()
+        said = self.store_tool("push", os.path.join(self.store, reference), PLACE, code=2)
+        self.assertIn(str(image), said["error"]["text"])
+        self.assertEqual([], self.store_tool("list", f"s3://{objects.BUCKET}")["places"])
+
+
+if __name__ == "__main__":
+    jobs.main()

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/push.hpp"
+
+#include "image/checksum.hpp"
+#include "store/mover.hpp"
+#include "store/parallel.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <set>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+namespace cryo::store {
+
+namespace {
+
+// Which file it is, and whether it is as it was.
+struct State {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    int64_t changed_s, changed_ns;
+    bool operator==(const State &) const = default;
+};
+
+Result<State> state_of(int fd, const std::string &name)
+{
+    struct stat status = {};
+    if (fstat(fd, &status) != 0)
+        return Error::from_errno(name, errno);
+    return State{status.st_dev, status.st_ino, status.st_size, status.st_ctim.tv_sec,
+                 status.st_ctim.tv_nsec};
+}
+
+Result<StoredFile> measure(int fd, const std::string &name)
+{
+    StoredFile file{.name = name};
+    image::Hasher hasher;
+    std::vector<uint8_t> buffer(1 << 20);
+    for (;;) {
+        const ssize_t n = pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(file.bytes));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return Error::from_errno(name, errno);
+        if (n == 0)
+            break;
+        hasher.add({buffer.data(), static_cast<size_t>(n)});
+        file.bytes += static_cast<uint64_t>(n);
+    }
+    file.checksum = hasher.digest().hex();
+    return file;
+}
+
+class Push
+{
+  public:
+    Push(const Contents &contents, const Location &place, const Settings &settings,
+         const MoveOptions &options)
+        : contents_(contents), place_(place), settings_(settings), options_(options),
+          mover_(options, contents.files.size())
+    {
+        made_.manifest.kind = contents.kind;
+        made_.manifest.name = contents.name;
+        made_.manifest.root = contents.root;
+        made_.manifest.files.resize(contents.files.size());
+        states_.resize(contents.files.size());
+    }
+
+    Result<Pushed> run();
+
+  private:
+    Result<void> measure_all();
+    Result<void> put(size_t index);
+    Result<void> commit(Client &client);
+    void remove_former(Client &client, const Manifest &former);
+
+    const Contents &contents_;
+    const Location &place_;
+    const Settings &settings_;
+    const MoveOptions &options_;
+    Mover mover_;
+    Pushed made_;
+    std::vector<State> states_; // of the files, before they were measured
+    std::atomic<uint64_t> sent_ = 0;
+};
+
+Result<void> Push::measure_all()
+{
+    Result<void> done =
+        parallel(contents_.files.size(), mover_.files_at_once(), mover_.ended(),
+                 [this](unsigned, size_t index) -> Result<void> {
+                     const Content &content = contents_.files[index];
+                     const Result<Fd> file = content.open();
+                     if (!file)
+                         return file.error();
+                     const Result<State> state = state_of(file->get(), content.name);
+                     if (!state)
+                         return state.error();
+                     states_[index] = *state;
+                     Result<StoredFile> measured = measure(file->get(), content.name);
+                     if (!measured)
+                         return measured.error();
+                     made_.manifest.files[index] = std::move(*measured);
+                     return {};
+                 });
+    mover_.expect(made_.manifest.bytes());
+    return done;
+}
+
+Result<void> Push::put(size_t index)
+{
+    const StoredFile &file = made_.manifest.files[index];
+    const Location at = file.object(place_);
+    Client client(settings_, mover_.terms());
+    const Result<std::optional<uint64_t>> there = client.size(at);
+    if (!there)
+        return there.error();
+    if (*there == file.bytes) { // the name says what its contents are
+        const Terms terms = mover_.terms();
+        if (terms.moved)
+            terms.moved(file.bytes);
+        return {};
+    }
+    const Result<Fd> opened = contents_.files[index].open();
+    if (!opened)
+        return opened.error();
+    const Result<UploadOutcome> done =
+        upload({.fd = opened->get(), .name = file.name, .bytes = file.bytes}, at,
+               {.settings = settings_,
+                .terms = mover_.terms(),
+                .part_size = options_.part_size,
+                .workers = mover_.parts_at_once(),
+                .ended = mover_.ended()});
+    if (!done)
+        return done.error();
+    sent_ += done->sent;
+    // The file was read twice, for its checksum and to be sent.
+    const Result<State> state = state_of(opened->get(), file.name);
+    if (!state)
+        return state.error();
+    if (*state == states_[index])
+        return {};
+    if (Result<void> removed = client.remove(at); !removed)
+        return removed;
+    return Error(EAGAIN, file.name + ": was changed while it was sent");
+}
+
+Result<void> Push::commit(Client &client)
+{
+    utsname machine = {};
+    uname(&machine);
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    made_.manifest.host = machine.nodename;
+    made_.manifest.pushed_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+    const std::string text = made_.manifest.text();
+    if (text.size() > largest_manifest)
+        return Error(EFBIG, place_.text() + ": has too many files");
+    return client.put(place_.within(manifest_name), text);
+}
+
+// The objects of the manifest that was there before. The snapshot is complete whatever happens
+// here.
+void Push::remove_former(Client &client, const Manifest &former)
+{
+    std::set<std::string> used;
+    for (const StoredFile &file : made_.manifest.files)
+        used.insert(file.object(place_).key);
+    for (const StoredFile &file : former.files) {
+        const Location at = file.object(place_);
+        if (used.contains(at.key))
+            continue;
+        if (const Result<void> removed = client.remove(at); !removed) {
+            made_.notices.push_back("what was there before was not removed: " +
+                                    removed.error().text());
+            return;
+        }
+    }
+}
+
+Result<Pushed> Push::run()
+{
+    Client client(settings_, mover_.terms());
+    // First, since it shows whether there is a bucket that may be used.
+    const Result<Manifest> former = Manifest::read(client, place_);
+    if (!former && former.error().code() == EACCES)
+        return former.error();
+    if (Result<void> measured = measure_all(); !measured)
+        return measured.error();
+    // Files with equal contents are one object.
+    std::vector<size_t> different;
+    std::set<std::string> keys;
+    for (size_t i = 0; i < made_.manifest.files.size(); i++) {
+        if (keys.insert(made_.manifest.files[i].object(place_).key).second)
+            different.push_back(i);
+    }
+    Result<void> done = parallel(different.size(), mover_.files_at_once(), mover_.ended(),
+                                 [&](unsigned, size_t part) { return put(different[part]); });
+    if (!done)
+        return done.error();
+    if (done = commit(client); !done)
+        return done.error();
+    if (former)
+        remove_former(client, *former);
+    made_.sent = sent_;
+    return std::move(made_);
+}
+
+} // namespace
+
+Result<Pushed> push(const Contents &contents, const Location &place, const Settings &settings,
+                    const MoveOptions &options)
+{
+    return Push(contents, place, settings, options).run();
+}
+
+} // namespace cryo::store
