@@ -5,6 +5,7 @@
 #include "agent/callbacks.hpp"
 #include "agent/room.hpp"
 #include "protocol/decode.hpp"
+#include "sys/newer_numbers.hpp"
 #include "sys/page.hpp"
 #include "sys/raw.hpp"
 
@@ -29,9 +30,6 @@ bool reply(int to, Op op, long result, uint64_t value = 0, uint64_t count = 0)
 }
 
 constexpr int max_fds = 3;
-// For older headers.
-constexpr int get_memory_merge = 68;  // PR_GET_MEMORY_MERGE
-constexpr int get_write_execute = 66; // PR_GET_MDWE
 
 bool brings_descriptors(Op op)
 {
@@ -159,13 +157,12 @@ ProcessFacts process_facts(int connection)
     facts.keep_caps = static_cast<int>(prctl_value(PR_GET_KEEPCAPS));
     facts.thp_disable = static_cast<int>(prctl_value(PR_GET_THP_DISABLE));
     sys::call(SYS_prctl, PR_GET_CHILD_SUBREAPER, &facts.subreaper, 0, 0, 0);
-    constexpr int arch_get_xcomp_perm = 0x1022;
-    sys::call(SYS_arch_prctl, arch_get_xcomp_perm, &facts.xcomp_permitted);
+    sys::call(SYS_arch_prctl, sys::arch_get_xcomp_perm, &facts.xcomp_permitted);
     facts.mlockall = locked_from_now_on();
     facts.membarrier = membarrier_registrations();
-    facts.memory_merge = static_cast<int>(prctl_value(get_memory_merge));
+    facts.memory_merge = static_cast<int>(prctl_value(sys::pr_get_memory_merge));
     facts.protection_keys = allocated_protection_keys();
-    if (const long bits = may_ask_for_settings() ? prctl_value(get_write_execute) : 0; bits > 0)
+    if (const long bits = may_ask_for_settings() ? prctl_value(sys::pr_get_mdwe) : 0; bits > 0)
         facts.write_execute = static_cast<uint32_t>(bits);
     facts.since_advice = since_last_advice();
     facts.control_fd = state.listener;

@@ -12,13 +12,14 @@
 #pragma once
 
 #include "base/clock.hpp"
+#include "sys/newer_numbers.hpp"
 
 #include <cstdint>
 #include <time.h>
 
 namespace cryo::agent {
 
-constexpr long epoll_pwait2_number = 441; // for older headers
+using sys::epoll_pwait2_number;
 
 class TimedWait
 {

@@ -2,6 +2,7 @@
 #include "look/agent_calls.hpp"
 
 #include "look/filter_program.hpp"
+#include "sys/newer_numbers.hpp"
 
 #include <algorithm>
 #include <asm/prctl.h>
@@ -23,10 +24,7 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t arch_get_xcomp_perm = 0x1022;
-constexpr uint64_t pr_get_memory_merge = 68;
-
-constexpr uint64_t thread_registers[] = {ARCH_GET_FS, ARCH_GET_GS, arch_get_xcomp_perm};
+constexpr uint64_t thread_registers[] = {ARCH_GET_FS, ARCH_GET_GS, sys::arch_get_xcomp_perm};
 constexpr uint64_t clone_flags[] = {0, CLONE_VM, CLONE_VM | CLONE_FILES | CLONE_FS};
 constexpr uint64_t descriptor_commands[] = {F_GETFL,  F_SETFL,     F_SETFD,
                                             F_SETSIG, F_SETOWN_EX, F_DUPFD_CLOEXEC};
@@ -43,9 +41,9 @@ constexpr uint64_t open_flags[] = {O_RDONLY | O_CLOEXEC, O_WRONLY | O_CLOEXEC,
 constexpr uint64_t process_options[] = {
     PR_GET_DUMPABLE,   PR_GET_KEEPCAPS,        PR_GET_NO_NEW_PRIVS, PR_GET_PDEATHSIG,
     PR_GET_SECCOMP,    PR_GET_SECUREBITS,      PR_GET_THP_DISABLE,  PR_GET_TID_ADDRESS,
-    PR_GET_TIMERSLACK, PR_GET_CHILD_SUBREAPER, PR_SET_NAME,         pr_get_memory_merge};
-constexpr uint64_t pr_get_mdwe = 66;
-constexpr uint64_t settings[] = {PR_GET_TSC, PR_MCE_KILL_GET, PR_GET_SPECULATION_CTRL, pr_get_mdwe};
+    PR_GET_TIMERSLACK, PR_GET_CHILD_SUBREAPER, PR_SET_NAME,         sys::pr_get_memory_merge};
+constexpr uint64_t settings[] = {PR_GET_TSC, PR_MCE_KILL_GET, PR_GET_SPECULATION_CTRL,
+                                 sys::pr_get_mdwe};
 constexpr uint64_t limits[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
 constexpr uint64_t socket_family[] = {AF_UNIX};
 constexpr uint64_t filter_operation[] = {SECCOMP_SET_MODE_FILTER};

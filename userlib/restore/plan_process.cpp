@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process around the memory: limits, signals, names, threads, timers.
 #include "restore/plan_parts.hpp"
+#include "sys/newer_numbers.hpp"
 
 #include <algorithm>
 #include <asm/prctl.h>
@@ -24,12 +25,11 @@ namespace {
 // Setting it to its present value shows whether the kernel supports it.
 void plan_memory_merge(Planning &p)
 {
-    constexpr int set_memory_merge = 67; // PR_SET_MEMORY_MERGE, for headers that are older
-    constexpr int get_memory_merge = 68;
-    const int here = prctl(get_memory_merge, 0, 0, 0, 0);
-    if (here >= 0 && prctl(set_memory_merge, here, 0, 0, 0) == 0)
-        p.plan.program.call("letting equal pages be merged", SYS_prctl,
-                            {value(set_memory_merge), value(1), value(0), value(0), value(0)});
+    const int here = prctl(sys::pr_get_memory_merge, 0, 0, 0, 0);
+    if (here >= 0 && prctl(sys::pr_set_memory_merge, here, 0, 0, 0) == 0)
+        p.plan.program.call(
+            "letting equal pages be merged", SYS_prctl,
+            {value(sys::pr_set_memory_merge), value(1), value(0), value(0), value(0)});
     else
         p.plan.notices.push_back(
             fmt::format("new memory is not merged with equal memory (PR_SET_MEMORY_MERGE): {}",

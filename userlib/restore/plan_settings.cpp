@@ -3,6 +3,7 @@
 // cr_restart, and memory that may be written or executed, but not both.
 #include "restore/plan_parts.hpp"
 #include "restore/speculation.hpp"
+#include "sys/newer_numbers.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -16,10 +17,6 @@
 namespace cryo::restore {
 
 namespace {
-
-// For headers that are older.
-constexpr int set_write_execute = 65, get_write_execute = 66; // PR_SET_MDWE, PR_GET_MDWE
-constexpr uint32_t not_inherited = 2;                         // PR_MDWE_NO_INHERIT
 
 constexpr unsigned speculation_kinds = 3;
 
@@ -103,8 +100,8 @@ void plan_thread_settings(Planning &p, const image::Thread &thread, const std::s
 void plan_write_execute(Planning &p)
 {
     const uint32_t wanted = p.saved.process.write_execute;
-    const int own = prctl(get_write_execute, 0, 0, 0, 0);
-    const bool is_inherited = own > 0 && (static_cast<uint32_t>(own) & not_inherited) == 0;
+    const int own = prctl(sys::pr_get_mdwe, 0, 0, 0, 0);
+    const bool is_inherited = own > 0 && (static_cast<uint32_t>(own) & sys::mdwe_no_inherit) == 0;
     if (is_inherited && static_cast<uint32_t>(own) != wanted)
         notice_once(p, "no memory can become executable that may be written: cr_restart's "
                        "surroundings forbid it (PR_SET_MDWE)");
@@ -112,10 +109,10 @@ void plan_write_execute(Planning &p)
         notice_once(p, "memory that may be written can become executable (PR_SET_MDWE): this "
                        "kernel cannot forbid it");
     else if (wanted != 0 && !is_inherited)
-        p.plan.program.call(
-            "forbidding memory that may be written and executed (PR_SET_MDWE; "
-            "PR_MDWE_NO_INHERIT from Linux 6.6 on)",
-            SYS_prctl, {value(set_write_execute), value(wanted), value(0), value(0), value(0)});
+        p.plan.program.call("forbidding memory that may be written and executed (PR_SET_MDWE; "
+                            "PR_MDWE_NO_INHERIT from Linux 6.6 on)",
+                            SYS_prctl,
+                            {value(sys::pr_set_mdwe), value(wanted), value(0), value(0), value(0)});
 }
 
 } // namespace cryo::restore

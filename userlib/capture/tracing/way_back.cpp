@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/tracing/way_back.hpp"
 
+#include "sys/newer_numbers.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cpuid.h>
@@ -121,7 +123,7 @@ bool ends_by_stop(unsigned long long number)
     case SYS_msgsnd:
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
-    case 441: // epoll_pwait2
+    case sys::epoll_pwait2_number:
     case SYS_io_getevents:
     case SYS_io_pgetevents:
     case SYS_io_uring_enter:
