@@ -130,7 +130,7 @@ void add_options(CLI::App &app, Options &options)
     app.add_flag("--force", options.request.options.force, "Accept mapped files that have changed");
     app.add_flag("--other-surroundings", options.request.options.other_surroundings,
                  "Accept that here are fewer filters of system calls (seccomp) than the program's "
-                 "surroundings have put on it");
+                 "surroundings have put on it, or some that let more pass");
     app.add_option(
            "--backend", options.backend,
            "The backend that restores: kmod (the kernel module), user (without it), auto (the one "

@@ -345,8 +345,8 @@ struct Thread {
     }
 };
 
-// A filter of system calls (seccomp) that the process has put on itself, or that it has inherited
-// from one that did.
+// A filter of system calls (seccomp) that the process is under. One that no thread has of its own
+// is of the surroundings, with whose like a restart compares it.
 struct CallFilter {
     static constexpr RecordType type = RecordType::call_filter;
     static constexpr uint16_t version = 1;

@@ -2,21 +2,17 @@
 // Filters of system calls (seccomp). From the first of them on, what the restorer and the agent
 // call has to pass it: the agent's calls were judged at the checkpoint, the restorer's are here.
 #include "look/agent_calls.hpp"
-#include "look/filters.hpp"
-#include "look/proc.hpp"
 #include "restore/plan_parts.hpp"
+#include "restore/surroundings.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <fmt/format.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <string>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 #include <vector>
 
 namespace cryo::restore {
@@ -24,14 +20,6 @@ namespace cryo::restore {
 namespace {
 
 constexpr size_t most_filters = 8192; // more than the kernel lets a thread have
-
-std::vector<sock_filter> code_of(const image::CallFilter &filter)
-{
-    std::vector<sock_filter> code;
-    for (size_t i = 0; i < filter.code.size(); i++)
-        code.push_back(std::bit_cast<sock_filter>(filter.code[i]));
-    return code;
-}
 
 Result<void> check_code(const std::vector<sock_filter> &code)
 {
@@ -67,69 +55,14 @@ bool all_are_alike(const Saved &saved)
            });
 }
 
-std::string filters_text(unsigned count)
-{
-    return count == 0   ? "none"
-           : count == 1 ? "1 seccomp filter"
-                        : fmt::format("{} seccomp filters", count);
-}
-
-// How many filters the surroundings are said to have put on a thread. Root's images have that.
-unsigned noted_of_surroundings(const Saved &saved)
-{
-    unsigned most = 0;
-    for (const auto &[tid, one] : saved.of<image::ThreadFilters>())
-        most = std::max(most, one.of_surroundings);
-    return most;
-}
-
-// A thread under filters of which the image says nothing was under those of the surroundings alone.
-bool was_under_unknown(const Saved &saved)
-{
-    return saved.process.seccomp != 0 &&
-           !saved.of<image::ThreadFilters>().contains(saved.process.pid);
-}
-
-unsigned count_here()
-{
-    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) <= 0)
-        return 0;
-    const Result<std::string> status = capture::Proc(getpid()).read("status");
-    return std::max(1U, status ? capture::count_filters(*status) : 0);
-}
-
 } // namespace
-
-// What the surroundings have put on is what the program says, which may count its own filters among
-// them to be rid of them. Under filters, the kernel tells nobody what these are: only their number
-// can be compared. A rehearsed program never runs.
-Result<void> check_surroundings(Planning &p)
-{
-    const unsigned noted = noted_of_surroundings(p.saved);
-    const unsigned before = std::max(noted, was_under_unknown(p.saved) ? 1U : 0U);
-    const unsigned here = count_here();
-    if (before <= here)
-        return {};
-    const bool by_root = noted != 0 || geteuid() == 0;
-    if (by_root && !p.options.other_surroundings && !p.options.rehearse)
-        return Error(EPERM,
-                     fmt::format("process {} was under {}, which its container or service has put "
-                                 "on it, as it says itself, and cr_restart is under {}: run "
-                                 "cr_restart in such surroundings, or accept that it comes back "
-                                 "without them (--other-surroundings)",
-                                 p.saved.process.pid, filters_text(before), filters_text(here)));
-    notice_once(p, here == 0 ? "the program ran under a seccomp filter, of its container or its "
-                               "service, and does not here"
-                             : fmt::format("the program ran under {} of its surroundings, and is "
-                                           "under {} here",
-                                           filters_text(before), filters_text(here)));
-    return {};
-}
 
 Result<void> place_filters(Planning &p)
 {
     Program &program = p.plan.program;
     for (const auto &[id, filter] : p.saved.of<image::CallFilter>()) {
+        if (is_of_surroundings(p.saved, filter))
+            continue;
         const std::vector<sock_filter> code = code_of(filter);
         if (Result<void> good = check_code(code); !good)
             return good;

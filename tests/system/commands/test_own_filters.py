@@ -36,6 +36,21 @@ for fd in os.listdir("/proc/self/fd"):
         os.utime(door, (0, signal.SIGRTMAX + 256 * %d))
 """
 
+# A tracer that passes on each signal.
+LETS_GO_ON = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+libc.ptrace.argtypes = [ctypes.c_long] * 4
+cont, seize, pid = 7, 0x4206, int(sys.argv[1])
+assert libc.ptrace(seize, pid, 0, 0) == 0
+print("traces", flush=True)
+while True:
+    state = os.waitpid(pid, 0x40000000)[1]  # __WALL
+    if not os.WIFSTOPPED(state):
+        break
+    libc.ptrace(cont, pid, 0, 0 if state >> 16 else os.WSTOPSIG(state))
+"""
+
 
 def child_of(restarted):
     with open(f"/proc/{restarted.pid}/task/{restarted.pid}/children", encoding="ascii") as file:
@@ -127,6 +142,72 @@ filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
         self.end(program)
         self.restart_refused("image", "none")
         self.tells(self.restart("--other-surroundings", "image"), 0)
+
+    def others_refused(self, image, passing, *here):
+        def put_on():
+            for one in here:
+                one()
+        done = self.run_command("cr_restart", "--no-restore-pid", image, preexec_fn=put_on)
+        self.assertEqual(errno.EPERM, done.returncode, done.stderr)
+        self.assertIn("cr_restart is under others", done.stderr)
+        self.assertIn(passing, done.stderr)
+        self.assertIn("--other-surroundings", done.stderr)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_called_those_of_surroundings_under_as_many_others(self):
+        """Which stop other calls, or the same ones with other arguments."""
+        answers = {"errno.EXDEV": errno.EXDEV, "errno.ENOSYS": errno.ENOSYS,
+                   "filters.KILL": filters.KILL}
+        for text, answer in answers.items():
+            with self.subTest(text):
+                program = self.confined(f"""
+filters.put_on({{{GETPRIORITY}: {text}}})()
+{COUNT_AS_OF_SURROUNDINGS % 1}""")
+                self.save("-f", "image", program.pid)
+                self.end(program)
+                self.others_refused("image", f"system call {GETPRIORITY} passes here",
+                                    filters.put_on({SYNC: answer}))
+                self.others_refused("image", f"system call {GETPRIORITY} passes here",
+                                    filters.put_on(filters.CONTAINER), filters.put_on({}))
+                self.others_refused("image", f"system call {GETPRIORITY} passes here",
+                                    filters.refuse_when(GETPRIORITY, 6, errno.EACCES))
+                program = self.restart("image", preexec_fn=filters.put_on({GETPRIORITY: answer}))
+                if answer != filters.KILL:
+                    self.tells(program, answer)
+                self.end(program)
+                program = self.restart("--other-surroundings", "image",
+                                       preexec_fn=filters.put_on({}))
+                self.tells(program, 0)
+                self.end(program)
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_called_those_of_surroundings_by_one_that_is_traced(self):
+        program = self.confined(f"""
+filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()
+{COUNT_AS_OF_SURROUNDINGS % 1}""")
+        tracer = self.spawn(sys.executable, "-c", LETS_GO_ON, program.pid)
+        self.assertEqual("traces\n", tracer.stdout.readline())
+        self.save("--ptraced-allow", "-f", "image", program.pid)
+        self.others_refused("image", "could not be read", filters.put_on({}))
+
+    @unittest.skipUnless(READS, "no filter can be read")
+    def test_called_those_of_surroundings_beside_the_same_of_its_own(self):
+        """What one thread has of its own is not missing in another."""
+        rule = f"filters.put_on({{{GETPRIORITY}: errno.EXDEV}})()"
+        program = self.confined(f"""
+ready = threading.Barrier(3)
+def confine(*rules):
+    for rule in rules:
+        eval(rule)
+    ready.wait()
+    threading.Event().wait()
+threading.Thread(target=confine, args=({rule!r},), daemon=True).start()
+threading.Thread(target=confine, args=("filters.put_on({{}})()", {rule!r}), daemon=True).start()
+ready.wait()
+{COUNT_AS_OF_SURROUNDINGS % 1}""")
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        self.others_refused("image", f"system call {GETPRIORITY} passes here", filters.put_on({}))
 
     @unittest.skipUnless(READS, "no filter can be read")
     def test_called_those_of_surroundings_beside_these(self):
