@@ -288,7 +288,7 @@ bool has_own_keys()
 
 void look_at_settings(ThreadFacts &facts)
 {
-    facts.tsc = facts.machine_check = 0;
+    facts.tsc = facts.machine_check = facts.cpuid = 0;
     for (int32_t &one : facts.speculation)
         one = 0;
     if (!may_ask_for_settings())
@@ -296,6 +296,8 @@ void look_at_settings(ThreadFacts &facts)
     sys::call(SYS_prctl, PR_GET_TSC, &facts.tsc, 0, 0, 0);
     const long choice = sys::call(SYS_prctl, PR_MCE_KILL_GET, 0, 0, 0, 0);
     facts.machine_check = sys::failed(choice) ? 0 : static_cast<int32_t>(choice) + 1;
+    const long cpuid = sys::call(SYS_arch_prctl, ARCH_GET_CPUID, 0);
+    facts.cpuid = sys::failed(cpuid) ? 0 : static_cast<int32_t>(cpuid) + 1;
     unsigned long which = 0;
     for (int32_t &one : facts.speculation) {
         const long told = sys::call(SYS_prctl, PR_GET_SPECULATION_CTRL, which++, 0, 0, 0);

@@ -285,11 +285,13 @@ struct Thread {
     uint32_t tsc = 0;                // PR_TSC_…; 0: not known
     uint32_t machine_check = 0;      // 1 + PR_MCE_KILL_…; 0: not known
     List<uint32_t> speculation = {}; // by PR_SPEC_…, as PR_GET_SPECULATION_CTRL tells it
+    uint32_t cpuid = 0;              // 1 + what ARCH_GET_CPUID tells; 0: not known
+    bool io_flusher = false;         // PR_SET_IO_FLUSHER
 
     bool needs_version() const
     {
         constexpr uint32_t trapped = 2; // PR_TSC_SIGSEGV
-        return tsc == trapped;
+        return tsc == trapped || cpuid == 1;
     }
 
     template <class Self, class V>
@@ -342,6 +344,8 @@ struct Thread {
         v("tsc", s.tsc);
         v("machine_check", s.machine_check);
         v("speculation", s.speculation, Show::hex);
+        v("cpuid", s.cpuid);
+        v("io_flusher", s.io_flusher);
     }
 };
 

@@ -24,7 +24,8 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr uint64_t thread_registers[] = {ARCH_GET_FS, ARCH_GET_GS, sys::arch_get_xcomp_perm};
+constexpr uint64_t thread_registers[] = {ARCH_GET_FS, ARCH_GET_GS, ARCH_GET_CPUID,
+                                         sys::arch_get_xcomp_perm};
 constexpr uint64_t clone_flags[] = {0, CLONE_VM, CLONE_VM | CLONE_FILES | CLONE_FS};
 constexpr uint64_t descriptor_commands[] = {F_GETFL,  F_SETFL,     F_SETFD,
                                             F_SETSIG, F_SETOWN_EX, F_DUPFD_CLOEXEC};

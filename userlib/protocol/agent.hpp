@@ -247,7 +247,7 @@ struct ThreadFacts {
     int32_t tsc;            // PR_TSC_…
     int32_t machine_check;  // 1 + PR_MCE_KILL_…
     int32_t speculation[3]; // by PR_SPEC_…, as PR_GET_SPECULATION_CTRL tells it
-    int32_t reserved;
+    int32_t cpuid;          // 1 + what ARCH_GET_CPUID tells: 1 if it traps
 };
 
 // The kernel's layout for rt_sigaction.

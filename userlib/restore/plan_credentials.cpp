@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Privileges and priorities of the process: never more than cr_restart has itself.
+#include "look/proc.hpp"
+#include "look/thread_flags.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <algorithm>
@@ -260,6 +262,24 @@ void plan_io_priority(Planning &p, const image::Thread &thread, const std::strin
     }
     p.plan.program.call(who + "setting its I/O priority", SYS_ioprio_set,
                         {value(IOPRIO_WHO_PROCESS), value(0), value(thread.ioprio)});
+}
+
+// cr_restart's own is inherited, and so is not there as a rule.
+void plan_io_flusher(Planning &p, const image::Thread &thread, const std::string &who)
+{
+    const Result<std::string> stat =
+        capture::Proc(getpid()).read(fmt::format("task/{}/stat", gettid()));
+    const bool here = stat && capture::is_io_flusher(*stat);
+    if (thread.io_flusher == here)
+        return;
+    if ((our_capabilities().effective & bit(CAP_SYS_RESOURCE)) == 0)
+        notice_once(p, fmt::format("the program {} one that helps to write memory out "
+                                   "(PR_SET_IO_FLUSHER) here: changing that needs CAP_SYS_RESOURCE",
+                                   here ? "is" : "is not"));
+    else
+        p.plan.program.call(who + "setting whether it helps to write memory out", SYS_prctl,
+                            {value(PR_SET_IO_FLUSHER), value(thread.io_flusher ? 1 : 0), value(0),
+                             value(0), value(0)});
 }
 
 } // namespace cryo::restore

@@ -136,7 +136,7 @@ Result<void> plan_threads(Planning &p);
 
 // plan_settings.cpp: settings of prctl(2) that a thread has of its own; and, once all memory is
 // made, that none may be written and executed any more.
-void plan_thread_settings(Planning &p, const image::Thread &thread, const std::string &who);
+Result<void> plan_thread_settings(Planning &p, const image::Thread &thread, const std::string &who);
 void plan_write_execute(Planning &p);
 
 // plan_filters.cpp: filters of system calls (seccomp) that the program has put on itself: in the
@@ -151,6 +151,7 @@ void plan_capabilities(Planning &p, const image::Thread &thread, const std::stri
 // Whether the thread may put filters of system calls on itself once it has its capabilities.
 bool may_put_on_filters(const Planning &p, const image::Thread &thread);
 void plan_io_priority(Planning &p, const image::Thread &thread, const std::string &who);
+void plan_io_flusher(Planning &p, const image::Thread &thread, const std::string &who);
 
 // plan_scheduling.cpp
 void plan_scheduling(Planning &p, const image::Thread &thread, const std::string &who);

@@ -88,7 +88,7 @@ void plan_parent_death(Planning &p, const image::Thread &thread, const std::stri
 }
 
 // State that a thread sets for itself; the program's TLS is not needed for it.
-void plan_thread_state(Planning &p, const image::Thread &thread)
+Result<void> plan_thread_state(Planning &p, const image::Thread &thread)
 {
     Program &program = p.plan.program;
     const std::string who = fmt::format("thread {}: ", thread.tid);
@@ -106,8 +106,10 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
                  {value(PR_SET_NAME), program.text(thread.name)});
     program.call(who + "setting its timer slack", SYS_prctl,
                  {value(PR_SET_TIMERSLACK), value(thread.timer_slack)});
-    plan_thread_settings(p, thread, who);
+    if (Result<void> set = plan_thread_settings(p, thread, who); !set)
+        return set;
     plan_io_priority(p, thread, who);
+    plan_io_flusher(p, thread, who);
     plan_thread_policy(p, thread);
     plan_scheduling(p, thread, who);
     // A machine with fewer processors cannot honour every mask.
@@ -117,6 +119,7 @@ void plan_thread_state(Planning &p, const image::Thread &thread)
     plan_capabilities(p, thread, who);
     plan_parent_death(p, thread, who);
     plan_thread_signals(p, thread);
+    return {};
 }
 
 Result<Thread> start_of(const image::Thread &from, const RestartOptions &options)
@@ -178,11 +181,13 @@ Result<void> plan_threads(Planning &p)
             return thread.error();
         if (i == 0) {
             program.set_main_thread(*thread);
-            plan_thread_state(p, p.saved.threads()[i]);
+            if (Result<void> planned = plan_thread_state(p, p.saved.threads()[i]); !planned)
+                return planned;
             continue;
         }
         program.begin_thread(*thread);
-        plan_thread_state(p, p.saved.threads()[i]);
+        if (Result<void> planned = plan_thread_state(p, p.saved.threads()[i]); !planned)
+            return planned;
         if (Result<void> filtered = plan_filters(p, p.saved.threads()[i]); !filtered)
             return filtered;
         program.end_thread();

@@ -6,6 +6,7 @@
 #include "sys/newer_numbers.hpp"
 
 #include <algorithm>
+#include <asm/prctl.h>
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <thread>
+#include <unistd.h>
 
 namespace cryo::restore {
 
@@ -42,6 +44,19 @@ int error_of_speculation(unsigned which, uint32_t set)
     return error;
 }
 
+constexpr uint32_t traps = 1; // 1 + what ARCH_GET_CPUID tells
+
+// As above. The thread must not end so: the C library may ask the processor.
+int error_of_trapping_cpuid()
+{
+    int error = 0;
+    std::thread([&] {
+        error = syscall(SYS_arch_prctl, ARCH_SET_CPUID, 0) == 0 ? 0 : errno;
+        syscall(SYS_arch_prctl, ARCH_SET_CPUID, 1);
+    }).join();
+    return error;
+}
+
 void plan_speculation(Planning &p, const image::Thread &thread, const std::string &who)
 {
     for (unsigned which = 0; which < std::min<size_t>(thread.speculation.size(), speculation_kinds);
@@ -62,6 +77,23 @@ void plan_speculation(Planning &p, const image::Thread &thread, const std::strin
     }
 }
 
+// A restart begins with a program that may ask the processor, as every executed one.
+Result<void> plan_cpuid(Planning &p, const image::Thread &thread, const std::string &who)
+{
+    if (thread.cpuid != traps)
+        return {};
+    if (const int error = error_of_trapping_cpuid(); error != 0)
+        return Error(
+            ENOTSUP,
+            fmt::format("{}the instruction CPUID was a signal for it (ARCH_SET_CPUID), and "
+                        "cannot be one here ({}): restart it on a processor with CPUID "
+                        "faulting (cpuid_fault in /proc/cpuinfo)",
+                        who, strerror(error)));
+    p.plan.program.call(who + "letting CPUID be a signal for it", SYS_arch_prctl,
+                        {value(ARCH_SET_CPUID), value(0)});
+    return {};
+}
+
 } // namespace
 
 SpeculationChoice choose_speculation(unsigned which, uint32_t saved, uint32_t here)
@@ -79,7 +111,7 @@ SpeculationChoice choose_speculation(unsigned which, uint32_t saved, uint32_t he
     return {static_cast<uint32_t>(saved & ~PR_SPEC_PRCTL), {}};
 }
 
-void plan_thread_settings(Planning &p, const image::Thread &thread, const std::string &who)
+Result<void> plan_thread_settings(Planning &p, const image::Thread &thread, const std::string &who)
 {
     Program &program = p.plan.program;
     int tsc = PR_TSC_ENABLE;
@@ -94,6 +126,7 @@ void plan_thread_settings(Planning &p, const image::Thread &thread, const std::s
                      {value(PR_MCE_KILL), value(PR_MCE_KILL_SET), value(thread.machine_check - 1),
                       value(0), value(0)});
     plan_speculation(p, thread, who);
+    return plan_cpuid(p, thread, who);
 }
 
 // Nothing takes it back, and programs inherit it over execve.

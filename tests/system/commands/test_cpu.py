@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """cr_run --cpu: for which CPU the C library chooses its code, and what the image says of it."""
+import errno
 import os
 import re
 import subprocess
 
 import case
+import filters  # of ../programs, which `case` has made known
+import needs
 
 LINKER = "/lib64/ld-linux-x86-64.so.2"
 
@@ -57,6 +60,19 @@ class Cpu(case.Case):
                 shown = self.run_command("cr_inspect", "--records", cpu).stdout
                 self.assertEqual(said, "\n      baseline = " in shown)
                 self.assert_good(cpu)
+
+    def test_traps_that_are_not_here(self):
+        """A filter says that CPUID is a signal for the program (ARCH_GET_CPUID gives 0)."""
+        arch_prctl, get_cpuid = 158, 0x1011
+        program = self.start(preexec_fn=filters.skip_when(arch_prctl, get_cpuid, 0))
+        self.save("-f", "image", program.pid)
+        self.end(program)
+        if not needs.unmet(["cpuid_fault"]):
+            self.assert_alive(self.restart("--other-surroundings", "image"))
+            return
+        done = self.run_command("cr_restart", "--other-surroundings", "--no-restore-pid", "image")
+        self.assertEqual(errno.ENOTSUP, done.returncode, done.stderr)
+        self.assertIn("ARCH_SET_CPUID", done.stderr)
 
     def test_other_words_are_refused(self):
         done = subprocess.run([case.command("cr_run"), "--cpu=fast", "true"], text=True,

@@ -113,7 +113,7 @@ class Images(unittest.TestCase):
         self.assertGreater(image["codecs"]["lz4"]["packages"], 0)
         records = image["records"]
         self.assertEqual([t["tid"] for t in records["thread"]], [412, 413])
-        self.assertEqual(len(records["thread"][0]), 47, "fields are missing, or were added")
+        self.assertEqual(len(records["thread"][0]), 49, "fields are missing, or were added")
         self.assertEqual(records["region"][2]["in_image"], {"data": 33, "zero": 7, "base": 0})
         self.assertEqual(records["region"][2]["kind"], "heap")
         self.assertEqual(records["timer"], [])

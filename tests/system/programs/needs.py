@@ -98,6 +98,12 @@ def _chooses_speculation():
     return ctypes.CDLL(None).syscall(ctypes.c_long(157), 52, 0, 0, 0, 0) & 1 == 1
 
 
+def _traps_cpuid():
+    """Whether the instruction CPUID can be a signal for a process (ARCH_SET_CPUID)."""
+    with open("/proc/cpuinfo", encoding="ascii") as file:
+        return any("cpuid_fault" in line.split() for line in file if line.startswith("flags"))
+
+
 def _tells_segment_limit():
     """Of a socket without a connection, from Linux 6.2 on."""
     with socket.socket() as fresh:
@@ -167,6 +173,8 @@ CHECKS = {
     "reads_filters": _reads_filters,
     "keyrings": lambda: _accepted(250, 0, -2, 1),
     "dnotify": lambda: _read("/proc/sys/fs/dir-notify-enable").strip() == "1",
+    "cpuid_fault": _traps_cpuid,
+    "io_flusher": lambda: _accepted(157, 58, 0, 0, 0, 0),
     "mdwe": lambda: _accepted(157, 66, 0, 0, 0, 0),
     "mdwe_no_inherit": lambda: _kernel(6, 6),  # trying it out could not be undone
     "speculation": _chooses_speculation,

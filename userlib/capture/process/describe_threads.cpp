@@ -4,6 +4,7 @@
 
 #include "capture/process/rseq_area.hpp"
 #include "capture/process/settings.hpp"
+#include "look/thread_flags.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -82,6 +83,8 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     t.timer_slack = facts.timer_slack;
     t.parent_death_signal = static_cast<uint32_t>(facts.pdeathsig);
     describe_settings(d.strings, facts, t);
+    if (const Result<std::string> stat = d.proc.read(fmt::format("task/{}/stat", facts.tid)))
+        t.io_flusher = is_io_flusher(*stat);
     const Result<std::string> status = status_of(d, facts, t);
     if (!status)
         return status.error();

@@ -53,6 +53,7 @@ void describe_settings(Strings &strings, const agent::ThreadFacts &facts, image:
     for (const int32_t one : facts.speculation)
         speculation.push_back(static_cast<uint32_t>(one));
     thread.speculation = strings.keep_list(speculation);
+    thread.cpuid = static_cast<uint32_t>(facts.cpuid);
 }
 
 void refuse_guards(Description &d)
