@@ -16,6 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view rank_prefix = "opal_snapshot_"; // of a rank's directory
+
 std::optional<Header> header_of(const std::string &path)
 {
     Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -51,6 +53,25 @@ std::string resolve(const std::string &path)
     std::error_code error;
     auto target = fs::canonical(path, error);
     return error ? path : target.string();
+}
+
+// Directories of the same rank in the other snapshots of its job; none: it is no rank's.
+std::vector<std::string> of_other_snapshots(const std::string &directory)
+{
+    std::vector<std::string> all;
+    std::error_code error;
+    const fs::path own = fs::canonical(directory, error);
+    const std::string rank = own.filename();
+    if (error || !rank.starts_with(rank_prefix))
+        return all;
+    const fs::path snapshot = own.parent_path();
+    for (const auto &one : fs::directory_iterator(snapshot.parent_path(), error)) {
+        const fs::path other = one.path() / rank;
+        std::error_code ignored;
+        if (one.path() != snapshot && !one.is_symlink(ignored) && fs::is_directory(other, ignored))
+            all.push_back(other);
+    }
+    return all;
 }
 
 } // namespace
@@ -90,29 +111,50 @@ Result<std::shared_ptr<Image>> BaseFinder::find(const std::string &beside, const
         if (!found || *found)
             return found;
     }
+    std::optional<Error> refused; // of a file that would be it
+    const std::string parent = fs::path(beside).parent_path();
+    const std::string directory = parent.empty() ? "." : parent;
+    Result<std::shared_ptr<Image>> found = find_in(directory, id, refused);
+    if (found && *found)
+        return found;
+    const std::vector<std::string> others = of_other_snapshots(directory);
+    for (const std::string &other : others) {
+        found = find_in(other, id, refused);
+        if (found && *found)
+            return found;
+    }
+    if (refused)
+        return *refused;
+    return Error(ENOENT, others.empty() ? "not found beside it; name its file with --base"
+                                        : "not found in the other snapshots of its job either; "
+                                          "bring them back there, or name its file with --base");
+}
+
+// Null: it is not there. Of a file that is damaged, or is not trusted, the error is remembered.
+Result<std::shared_ptr<Image>> BaseFinder::find_in(const std::string &directory, const Digest &id,
+                                                   std::optional<Error> &refused) const
+{
     std::error_code error;
-    std::optional<Error> refused; // by a file that is not trusted
-    const fs::path directory = fs::path(beside).parent_path();
-    for (const auto &file : fs::directory_iterator(directory.empty() ? "." : directory, error)) {
+    for (const auto &file : fs::directory_iterator(directory, error)) {
         const std::string path = file.path();
+        bool has_id = false;
         if (file.is_directory(error)) {
             if (!fs::exists(file.path() / kTreeFile, error))
                 continue;
         } else {
             const auto header = file.is_regular_file(error) ? header_of(path) : std::nullopt;
-            if (!header || (header->id != id && (header->hints & kHintMember) == 0))
+            has_id = header && header->id == id;
+            if (!header || (!has_id && (header->hints & kHintMember) == 0))
                 continue;
         }
         // A damaged file is skipped, as another one may hold the image.
         auto found = look_in(path, id, options_for(path));
         if (found && *found)
             return found;
-        if (!found && found.error().code() == EACCES)
+        if (!found && (has_id || found.error().code() == EACCES))
             refused = found.error();
     }
-    if (refused)
-        return *refused;
-    return Error(ENOENT, "not found beside it; name its file with --base");
+    return std::shared_ptr<Image>();
 }
 
 OpenOptions BaseFinder::options_for(const std::string &path) const

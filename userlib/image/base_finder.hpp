@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds the image that a delta image is based on: among files that were named, and beside the
-// delta.
+// Finds the image that a delta image is based on: among files that were named, beside the delta,
+// and, of a rank of an MPI job, in the snapshots beside its own (coord/snapshot.hpp):
+//
+//     JOB.ckpt/3/opal_snapshot_0.ckpt/cryo_context.412
+//     JOB.ckpt/4/opal_snapshot_0.ckpt/cryo_context.412    // the delta
 //
 //     BaseFinder finder({"/backup/context.1"});
 //     auto snapshot = Snapshot::open(path, {.find_base = finder.beside(path)});
@@ -31,6 +34,8 @@ class BaseFinder
   private:
     OpenOptions options_for(const std::string &path) const;
     Result<std::shared_ptr<Image>> find(const std::string &beside, const Digest &id) const;
+    Result<std::shared_ptr<Image>> find_in(const std::string &directory, const Digest &id,
+                                           std::optional<Error> &refused) const;
 
     std::vector<std::string> named_;
     std::shared_ptr<const Trust> trust_;
