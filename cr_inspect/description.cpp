@@ -54,6 +54,19 @@ void Description::settle()
         add(pages_, e.kind, e.count);
 }
 
+void Description::follow(Image &image)
+{
+    if (!image.header().is_delta_of_earlier() || image.header().role != Role::process)
+        return;
+    const auto chain = image.chain();
+    if (!chain) {
+        lacks = chain.error();
+        return;
+    }
+    for (auto one = chain->begin() + 1; one != chain->end(); ++one)
+        bases.push_back((*one)->name());
+}
+
 Result<Description> Description::of(Image &image)
 {
     Description out;
@@ -77,6 +90,7 @@ Result<Description> Description::of(Image &image)
     if (!statistics)
         return statistics.error();
     out.statistics = *statistics;
+    out.follow(image);
     out.settle();
     return out;
 }

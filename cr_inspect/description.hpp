@@ -52,6 +52,10 @@ class Description
     std::vector<StoredRecord> records = {};
     std::vector<image::Extent> extents = {};          // in order of (object, page)
     std::optional<image::Statistics> statistics = {}; // not of a stream
+    // Of a process's delta in a file: the images that it needs, its base first; or why they cannot
+    // be read.
+    std::vector<std::string> bases = {};
+    std::optional<Error> lacks = {};
 
     // Records of one type; text in them points into this description.
     template <class R>
@@ -81,7 +85,8 @@ class Description
     PageCounts pages_of(const image::Region &region) const;
 
   private:
-    void settle(); // sorts and counts what was collected
+    void follow(image::Image &image); // to its bases
+    void settle();                    // sorts and counts what was collected
 
     PageCounts pages_ = {};
 };

@@ -120,7 +120,20 @@ class Collector
                                      about_.header.is_delta_of_earlier()
                                          ? ""
                                          : ", its parent's, in this archive"));
+        chain();
         line("id", about_.header.id.hex());
+    }
+
+    void chain()
+    {
+        if (about_.lacks)
+            line("chain", "is broken: " + printable(about_.lacks->text()));
+        std::string names;
+        for (const std::string &name : about_.bases)
+            names += (names.empty() ? "" : ", ") + printable(name);
+        if (!names.empty())
+            line("chain", fmt::format("needs {}: {}",
+                                      count_text(about_.bases.size(), "image", "images"), names));
     }
 
     // Files that another checkpointer, or the program itself, has written.

@@ -128,6 +128,8 @@ Json image_json(const Entry &entry)
             {"packages", about.footer.packages},
             {"stored", about.footer.stored},
             {"codecs", codecs_json(about.statistics)},
+            {"bases", about.lacks ? Json() : Json(about.bases)},
+            {"lacks", about.lacks ? Json(about.lacks->text()) : Json()},
             {"arguments", about.arguments()},
             {"environment", about.environment()},
             {"records", records_json(about)}};
