@@ -14,13 +14,14 @@
 #include "coord/parameters.hpp"
 #include "coord/snapshot.hpp"
 #include "count.hpp"
+#include "list.hpp"
 #include "sets.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,6 @@ using cryo::Error;
 using cryo::printable;
 using cryo::Result;
 using cryo::coord::Client;
-using cryo::coord::SnapshotStore;
 using nlohmann::json;
 
 const char *command = "ompi-checkpoint";
@@ -149,59 +149,6 @@ class Progress
     bool shown_ = false;
 };
 
-int list(const Options &options)
-{
-    const std::string base = options.where.empty() ? cryo::coord::default_base() : options.where;
-    std::error_code error;
-    std::vector<std::string> names;
-    std::filesystem::directory_iterator all_there(base, error);
-    for (; !error && all_there != std::filesystem::directory_iterator();
-         all_there.increment(error)) {
-        const std::string name = all_there->path().filename();
-        std::error_code ignored; // anybody may have left a link without an end in /tmp
-        if (name.ends_with(".ckpt") && all_there->is_directory(ignored))
-            names.push_back(name);
-    }
-    if (error)
-        return cryo::cli::fail(command, Error::from_errno(base, error.value()));
-    std::sort(names.begin(), names.end());
-    json all = json::array();
-    for (const std::string &name : names) {
-        const Result<SnapshotStore> store = SnapshotStore::open(fmt::format("{}/{}", base, name));
-        if (!store) {
-            if (store.error().code() != ENOENT)
-                cryo::print(stderr, "{}: {}\n", command,
-                            cryo::cli::printable(store.error().text()));
-            continue;
-        }
-        for (const auto &[seq, snapshot] : store->snapshots()) {
-            if (!snapshot.finished)
-                continue;
-            all.push_back({{"reference", name},
-                           {"seq", seq},
-                           {"ranks", snapshot.images.size()},
-                           {"bytes", snapshot.bytes()},
-                           {"completed", snapshot.completed}});
-            const size_t local = snapshot.local_images();
-            if (local > 0)
-                all.back()["local"] = local;
-            if (!snapshot.redundancy.empty())
-                all.back()["redundancy"] = snapshot.redundancy;
-            if (!options.as_json)
-                cryo::print("Snapshot Ref.: {:3} {}  {}, {}, {}{}{}\n", seq, printable(name),
-                            cryo::cli::count_text(snapshot.images.size(), "rank", "ranks"),
-                            cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
-                            local > 0 ? fmt::format(", {} of them on their nodes too", local) : "",
-                            snapshot.redundancy.empty()
-                                ? ""
-                                : fmt::format(" ({})", printable(snapshot.redundancy)));
-        }
-    }
-    if (options.as_json)
-        cryo::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));
-    return 0;
-}
-
 // Takes what the command line leaves open from the job's own parameters.
 void complete(Options &options, int pid)
 {
@@ -283,11 +230,13 @@ void print_end(const Options &options, const json &end)
         cryo::cli::say(command, notice.get<std::string>());
     cryo::print("Snapshot Ref.: {:3} {}\n", end.value("seq", 0),
                 printable(end.value("reference", "")));
+    const auto needs = end.value("needs", std::vector<int>());
     if (options.verbose > 0)
-        cryo::print("{}: {}, {}; stood still for at most {}, done in {:.3f} s\n",
+        cryo::print("{}: {}, {}{}; stood still for at most {}, done in {:.3f} s\n",
                     printable(end.value("path", "")),
                     cryo::cli::count_text(end.value("ranks", uint64_t(0)), "rank", "ranks"),
                     cryo::cli::size_text(end.value("bytes", uint64_t(0))),
+                    needs.empty() ? "" : fmt::format(", needs {}", fmt::join(needs, ", ")),
                     cryo::cli::duration_text(end.value("longest_stop_ns", uint64_t(0))),
                     end.value("seconds", 0.0));
 }
@@ -352,7 +301,9 @@ Result<void> until_far_enough(const Options &options, Client &job, Progress &pro
 int run(Options &options)
 {
     if (options.list)
-        return list(options);
+        return list_snapshots(command,
+                              options.where.empty() ? cryo::coord::default_base() : options.where,
+                              options.as_json);
     const int pid = options.pid != 0 ? options.pid : options.hnp_pid;
     if (pid == 0) {
         cryo::print(stderr, "{}: the PID of mpirun is missing; try {} --help\n", command, command);

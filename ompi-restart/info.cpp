@@ -28,6 +28,8 @@ json as_object(const SnapshotStore &store, const Snapshot &snapshot,
                           {"node", image.node},
                           {"bytes", image.bytes},
                           {"file", store.image_path(snapshot, image)}});
+        if (!image.needs.empty())
+            images.back()["needs"] = image.needs;
         if (!image.local.empty())
             images.back().update({{"local", image.local}, {"checksum", image.checksum}});
     }
@@ -57,8 +59,12 @@ void print(const Snapshot &snapshot, const std::vector<std::string> &command_lin
                 cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
                 printable(words));
     for (const auto &image : snapshot.images)
-        cryo::print("    rank {:4}  pid {:7}  {}  {}{}\n", image.rank, image.pid,
+        cryo::print("    rank {:4}  pid {:7}  {}  {}{}{}\n", image.rank, image.pid,
                     cryo::cli::size_text(image.bytes), printable(image.node),
+                    image.needs.empty()
+                        ? ""
+                        : fmt::format("  based on {}, needs {}", image.needs.front(),
+                                      fmt::join(image.needs, ", ")),
                     image.local.empty() ? "" : "  " + printable(image.local));
     for (const SnapshotSet &set : snapshot.sets)
         cryo::print("    {} of the images on {}\n", printable(snapshot.redundancy),

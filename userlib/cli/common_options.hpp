@@ -36,6 +36,7 @@ struct CommonOptions { // "": not chosen
     std::string delta = {};
     std::string backend = {};
     bool operator==(const CommonOptions &) const = default;
+    bool wants_delta() const { return !delta.empty() && delta != "none"; }
 };
 
 struct CommonOption {
@@ -69,9 +70,9 @@ inline constexpr CommonOption common_options[] = {
                                "compressed while the disk is the bottleneck (default with "
                                "--delta); always: compressed where that saves space"},
         .keeper = {.help = "As in cr_checkpoint: none, auto (default with deltas) or always"},
-        .job = {.help = "How pages are stored: none: as they are; auto: compressed while the disk "
-                        "is the bottleneck; always: compressed where that saves space",
-                .initial = "none"},
+        .job = {.help = "How pages are stored: none: as they are (default); auto: compressed while "
+                        "the disk is the bottleneck (default with --delta); always: compressed "
+                        "where that saves space"},
     },
     {
         .name = "delta",
@@ -83,7 +84,11 @@ inline constexpr CommonOption common_options[] = {
                        .implied = "auto"},
         .keeper = {.help = "As in cr_checkpoint: auto (default), incremental, differential, none",
                    .initial = "auto"},
-        .job = {},
+        .job = {.help = "Leave out pages that an image of the job's last snapshot has, or one that "
+                        "that needs: auto, incremental (the last snapshot), differential (the "
+                        "first one that is complete), none",
+                .initial = "none",
+                .implied = "auto"},
     },
     {
         .name = "backend",

@@ -49,6 +49,9 @@ Result<void> Checkpoint::begin()
     around_.watchers.say("requested");
     if (Result<void> possible = redundant_.plan(request_, reports_.ranks()); !possible)
         return possible;
+    ImageOptions options = image_options(request_);
+    if (Result<void> possible = choose_delta(options.common); !possible)
+        return possible;
     const Result<std::string> token = snapshot_.begin(around_.job, request_);
     if (!token) {
         snapshot_.release();
@@ -65,7 +68,6 @@ Result<void> Checkpoint::begin()
                                          patience),
                              ETIMEDOUT);
         });
-    ImageOptions options = image_options(request_);
     options.fork = options.fork && !holds(request_); // held ranks need no copy
     for (const auto &[number, member] : around_.members.all())
         awaited_.insert(number);
@@ -74,11 +76,35 @@ Result<void> Checkpoint::begin()
                                     {"token", *token},
                                     {"options", to_json(options)},
                                     {"hold", holds(request_)}});
+    if (const std::optional<int> previous = snapshot_.previous();
+        previous && options.common.wants_delta())
+        prepare.fields["previous"] = *previous;
     if (request_.contains("local"))
         prepare.fields["local"] = local_level(request_, snapshot_.level_name());
     around_.members.tell_all(prepare);
     if (stage_ != Stage::over) // this node's daemon may have answered already
         watch_members();
+    return {};
+}
+
+// With `auto`, which automatic checkpoints ask for, images are complete where they cannot be
+// deltas.
+Result<void> Checkpoint::choose_delta(cli::CommonOptions &options)
+{
+    if (!options.wants_delta())
+        return {};
+    std::string why;
+    if (request_.contains("local")) // a level has an image without the other snapshots'
+        why = "an image in a node's directory (--local) is always complete";
+    else if (options.backend != "auto" && options.backend != "user" && options.backend != "kmod")
+        why = fmt::format("an image of the backend {} is always complete", options.backend);
+    if (why.empty())
+        return {};
+    if (options.delta != "auto")
+        return Error(EINVAL,
+                     fmt::format("--delta={}: {}; leave one of the two out", options.delta, why));
+    options.delta = "none";
+    reports_.notices().add("no delta was made: " + why);
     return {};
 }
 
@@ -249,6 +275,16 @@ void Checkpoint::image_came(const Message &message)
         return; // a daemon of Cryo's says so once
     SnapshotImage image = {rank, place.pid, node, image_name(place.pid),
                            fields.value("bytes", uint64_t(0))};
+    image.needs = fields.value("needs", std::vector<int>());
+    for (const int seq : image.needs) {
+        if (!snapshot_.has_image(seq, rank)) {
+            give_up(fmt::format("rank {} on node {}: its image is based on that of snapshot {}, "
+                                "which is not a finished one",
+                                rank, node, seq),
+                    ESTALE);
+            return;
+        }
+    }
     const bool local = request_.contains("local");
     if (const std::string checksum = fields.value("checksum", "");
         local && is_image_checksum(checksum)) {

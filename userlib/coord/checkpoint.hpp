@@ -12,6 +12,7 @@
 #pragma once
 
 #include "coord/agreement.hpp"
+#include "coord/image_options.hpp"
 #include "coord/image_reports.hpp"
 #include "coord/job_snapshot.hpp"
 #include "coord/redundant_level.hpp"
@@ -76,6 +77,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
         Clock::time_point when = {};
     };
 
+    Result<void> choose_delta(cli::CommonOptions &options);
     bool is_taking_images() const;
     bool speaks_for(uint32_t member, uint32_t rank);
     bool images_are_due(uint32_t member);

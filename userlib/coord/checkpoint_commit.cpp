@@ -95,6 +95,8 @@ Message Checkpoint::good_end()
                             {"seconds", silence_.since_begun().count()},
                             {"longest_stop_ns", reports_.longest_stop()},
                             {"notices", notices}});
+    if (const std::set<int> needs = reports_.needs(); !needs.empty())
+        end.fields["needs"] = needs;
     if (is_redundant_)
         end.fields.update(
             {{"redundancy", redundant_.scheme()}, {"parity_bytes", redundant_.parity_bytes()}});

@@ -74,6 +74,14 @@ std::vector<SnapshotImage> ImageReports::images() const
     return images;
 }
 
+std::set<int> ImageReports::needs() const
+{
+    std::set<int> needs;
+    for (const auto &[rank, image] : images_)
+        needs.insert(image.needs.begin(), image.needs.end());
+    return needs;
+}
+
 uint64_t ImageReports::bytes() const
 {
     uint64_t bytes = 0;

@@ -56,6 +56,7 @@ class ImageReports
     Message message() const; // for commands: how many there are
     std::vector<SnapshotImage> images() const;
     uint64_t bytes() const;
+    std::set<int> needs() const; // snapshots that the images need
     uint64_t longest_stop() const { return longest_stop_; }
     Notices &notices() { return notices_; }
 

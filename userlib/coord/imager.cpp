@@ -5,6 +5,7 @@
 #include "base/printable.hpp"
 #include "base/write_all.hpp"
 #include "coord/image_copy.hpp"
+#include "coord/image_needs.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -54,12 +55,30 @@ std::string shortened(std::string text)
     return text + " ...";
 }
 
+image::DeltaMode mode_of(const std::string &delta)
+{
+    return delta == "incremental"    ? image::DeltaMode::incremental
+           : delta == "differential" ? image::DeltaMode::differential
+                                     : image::DeltaMode::adaptive;
+}
+
 json take(pid_t pid, const ImagePlace &place, const ImageOptions &options)
 {
+    json notices = json::array();
     capture::CheckpointOptions how;
     how.scope = image::Scope::tree;
     how.snapshot = options.fork ? capture::Snapshot::automatic : capture::Snapshot::stop;
-    how.packing = image::packing_of(options.common.compress);
+    const bool delta = options.common.wants_delta();
+    how.packing = image::packing_of(
+        options.common.compress.empty() && delta ? "auto" : options.common.compress);
+    if (delta) {
+        how.delta.mode = mode_of(options.common.delta);
+        const Result<bool> may = place.previous.empty() ? false : may_be_base(place.previous);
+        if (!may)
+            notices.push_back(printable_message("its image is complete: " + may.error().text()));
+        else if (*may)
+            how.delta.previous = place.previous;
+    }
     how.sync = options.sync;
     how.files = options.files;
     how.phase = [](std::string_view name) { say({{"phase", name}}); };
@@ -67,19 +86,27 @@ json take(pid_t pid, const ImagePlace &place, const ImageOptions &options)
         backend::choose(options.common.backend, backend::Purpose::checkpoint, {});
     if (!chosen)
         return failure(chosen.error());
-    (*chosen)->set_filename((place.local.empty() ? place.directory : place.local) + "/" +
-                            place.name);
+    const std::string path =
+        (place.local.empty() ? place.directory : place.local) + "/" + place.name;
+    (*chosen)->set_filename(path);
     if (Result<void> ready = (*chosen)->before_ckpt(pid, how); !ready)
         return failure(ready.error());
     const Result<capture::Outcome> done = (*chosen)->do_ckpt();
     if (!done)
         return failure(done.error());
-    json notices = json::array();
     for (const std::string &notice : done->notices)
         notices.push_back(printable_message(notice));
+    std::vector<int> needs;
+    if (delta) {
+        Result<std::vector<int>> found = needs_of(path);
+        if (!found)
+            return failure(found.error());
+        needs = std::move(*found);
+    }
     return {{"bytes", done->image.size},
             {"threads", done->threads},
             {"stopped_ns", done->stopped_ns},
+            {"needs", needs},
             {"notices", notices}};
 }
 
@@ -226,6 +253,7 @@ void Imager::line(const std::string &text)
     taken_.checksum = end.value("checksum", "");
     taken_.threads = end.value("threads", uint64_t(0));
     taken_.stopped_ns = end.value("stopped_ns", uint64_t(0));
+    taken_.needs = end.value("needs", std::vector<int>());
     taken_.notices = end.value("notices", std::vector<std::string>());
     taken_.notices.resize(std::min(taken_.notices.size(), most_notices));
     for (std::string &notice : taken_.notices)

@@ -29,6 +29,8 @@ struct ImagePlace {
     std::string name;  // of the image in it
     std::string local; // "", or where it is written first, to be copied from there
     uint64_t rate = 0; // of that copy, in bytes a second; 0: no limit
+    // The image of the last finished snapshot, for a delta; "": there is none.
+    std::string previous = {};
 };
 
 struct Taken {
@@ -38,6 +40,7 @@ struct Taken {
     std::string checksum; // of an image that was copied
     uint64_t threads = 0;
     uint64_t stopped_ns = 0;
+    std::vector<int> needs; // of a delta: the snapshots with the images that it needs
     std::vector<std::string> notices;
 };
 

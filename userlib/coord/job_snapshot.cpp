@@ -56,6 +56,18 @@ Result<std::string> JobSnapshot::begin(const Job &job, const json &request)
     return token;
 }
 
+std::optional<int> JobSnapshot::previous() const
+{
+    const Snapshot *before = writer_->previous();
+    return before != nullptr ? std::optional(before->seq) : std::nullopt;
+}
+
+bool JobSnapshot::has_image(int seq, uint32_t rank) const
+{
+    const Snapshot *snapshot = writer_->store().find(seq);
+    return snapshot != nullptr && snapshot->image_of(rank) != nullptr;
+}
+
 void JobSnapshot::commit(std::vector<SnapshotImage> images, unsigned keep, Aside::Then then)
 {
     aside_ = std::make_unique<Aside>(

@@ -41,6 +41,10 @@ class JobSnapshot
     const std::string &path() const { return writer_->path(); }
     std::string directory() const { return writer_->directory(); }
     std::string level_name() const { return writer_->level_name(); }
+    // The finished snapshot on whose images new ones may be based; none: they are complete.
+    std::optional<int> previous() const;
+    // Whether a finished snapshot has an image of the rank.
+    bool has_image(int seq, uint32_t rank) const;
 
   private:
     Result<void> write(const std::vector<SnapshotImage> &images, unsigned keep);

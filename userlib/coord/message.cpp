@@ -56,6 +56,7 @@ constexpr uint64_t most_notices = 1024;
 constexpr uint64_t most_files = 16384;      // of a set's members, each
 constexpr uint64_t most_nodes = 64;         // of a set
 constexpr uint64_t most_lease = 1ULL << 53; // in nanoseconds: a hundred days
+constexpr uint64_t most_chain = 64;         // images that one needs
 constexpr int most_depth = 8;
 
 constexpr bool optional = false;
@@ -93,7 +94,8 @@ constexpr Field image[] = {checkpoint_number,
                            {"threads", Kind::number, most_number, optional},
                            {"stopped_ns", Kind::number, most_number, optional},
                            {"notices", Kind::texts, most_notices, optional},
-                           {"checksum", Kind::text, most_word, optional}};
+                           {"checksum", Kind::text, most_word, optional},
+                           {"needs", Kind::numbers, most_chain, optional}};
 
 constexpr Field image_progress[] = {rank_number, {"bytes", Kind::number, most_number}};
 constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_progress}};
@@ -134,6 +136,7 @@ constexpr Field prepare[] = {checkpoint_number,
                              {"token", Kind::text, most_word},
                              {"options", Kind::object, 0, true, how_to_save},
                              {"hold", Kind::flag},
+                             {"previous", Kind::number, most_index, optional},
                              {"local", Kind::object, 0, optional, local_level}};
 constexpr Field finish[] = {{"after", Kind::text, most_word},
                             {"redundant", Kind::flag, 0, optional}};
@@ -198,6 +201,7 @@ constexpr Field end[] = {{"ok", Kind::flag},
                          {"bytes", Kind::number, most_number, optional},
                          {"seconds", Kind::real, 0, optional},
                          {"longest_stop_ns", Kind::number, most_number, optional},
+                         {"needs", Kind::numbers, most_ranks, optional},
                          {"redundancy", Kind::text, most_word, optional},
                          {"parity_bytes", Kind::number, most_number, optional},
                          {"notices", Kind::texts, most_ranks, optional}};

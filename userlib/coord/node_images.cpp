@@ -40,6 +40,18 @@ uint64_t bytes_in(const std::string &directory)
     return bytes;
 }
 
+// Of the snapshot before, which lies beside the new one. No rank of that number and process id may
+// have been in it.
+std::string image_in(const std::string &new_snapshot, int previous, const NodeRank &rank)
+{
+    const std::string path =
+        fmt::format("{}/{}/{}/{}", std::filesystem::path(new_snapshot).parent_path().string(),
+                    previous, rank_directory(rank.number), image_name(rank.pid));
+    struct stat status = {};
+    const bool none = lstat(path.c_str(), &status) != 0 && errno == ENOENT;
+    return none ? "" : path;
+}
+
 // Only a daemon that sees the coordinator's token there writes to the same directory. On this node
 // another user may have made one of that name, with a FIFO in it, or with a link to the right one
 // that leads elsewhere a moment later: so it is read by descriptor, and from then on named without
@@ -82,6 +94,8 @@ void NodeImages::prepare(const Message &message)
     task.directory = message.fields.at("directory");
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
+    if (message.fields.contains("previous"))
+        task.previous = message.fields.at("previous").get<int>();
     Message answer(Type::prepared, {{"checkpoint", task.number}});
     json local = message.fields.value("local", json());
     if (local.is_object() && ranks_.empty()) // it will have no images there
@@ -177,7 +191,10 @@ void NodeImages::take(NodeRank &rank)
     const ImagePlace place = {.directory = directory,
                               .name = image_name(rank.pid),
                               .local = rank.local,
-                              .rate = level_.rate() / ranks_.all().size()};
+                              .rate = level_.rate() / ranks_.all().size(),
+                              .previous = task_->previous
+                                              ? image_in(task_->directory, *task_->previous, rank)
+                                              : std::string()};
     rank.imager = std::make_unique<Imager>(loop_);
     if (Result<void> begun = rank.imager->start(
             rank.pid, place, task_->options,
@@ -267,6 +284,8 @@ void NodeImages::ended(uint32_t number, const Taken &taken)
                                 {"threads", taken.threads},
                                 {"stopped_ns", taken.stopped_ns},
                                 {"notices", taken.notices}});
+    if (!taken.needs.empty())
+        image.fields["needs"] = taken.needs;
     if (!taken.checksum.empty()) {
         image.fields["checksum"] = taken.checksum;
         task_->near[number] = {.name = file_in_level(number, rank->pid),

@@ -52,6 +52,7 @@ class NodeImages
         std::string directory;
         ImageOptions options;
         bool hold = false;                            // ranks stay where they are until `finish`
+        std::optional<int> previous = {};             // the snapshot that deltas may be based on
         bool in_set = false;                          // parity is made of the images
         std::map<uint32_t, redundancy::SetFile> near; // images in this node's own directory
     };

@@ -37,6 +37,20 @@ size_t Snapshot::local_images() const
         images, [](const SnapshotImage &image) { return !image.local.empty(); }));
 }
 
+const SnapshotImage *Snapshot::image_of(uint32_t rank) const
+{
+    const auto at = std::ranges::lower_bound(images, rank, {}, &SnapshotImage::rank);
+    return at != images.end() && at->rank == rank ? &*at : nullptr;
+}
+
+std::set<int> Snapshot::needs() const
+{
+    std::set<int> all;
+    for (const SnapshotImage &image : images)
+        all.insert(image.needs.begin(), image.needs.end());
+    return all;
+}
+
 std::string default_reference(int launcher)
 {
     return fmt::format("ompi_global_snapshot_{}.ckpt", launcher);
@@ -175,12 +189,51 @@ Result<void> SnapshotStore::check(const Snapshot &snapshot, const Trust &trust) 
 {
     if (Result<void> good = check_metadata(trust); !good)
         return good;
+    std::vector<const SnapshotImage *> images;
+    for (const SnapshotImage &image : snapshot.images)
+        images.push_back(&image);
+    Result<void> good = check_images(snapshot, trust, images);
+    return good ? check_needs(snapshot, trust) : good;
+}
+
+// What deltas are based on. Whether it is the right one, each rank's restart looks: the delta has
+// its id and its checksum.
+Result<void> SnapshotStore::check_needs(const Snapshot &snapshot, const Trust &trust) const
+{
+    std::map<int, std::vector<const SnapshotImage *>> needed;
+    const auto lacks = [&](uint32_t rank, int seq, const Error &error) {
+        return error
+            .within(fmt::format("the image of rank {} in snapshot {} is a delta, and needs that in "
+                                "snapshot {}",
+                                rank, snapshot.seq, seq))
+            .with_more("; bring that back, or take a snapshot that does not need it (--seq)");
+    };
+    for (const SnapshotImage &image : snapshot.images) {
+        for (const int seq : image.needs) {
+            const Snapshot *base = find(seq);
+            const SnapshotImage *there = base != nullptr ? base->image_of(image.rank) : nullptr;
+            if (there == nullptr)
+                return lacks(image.rank, seq, Error(ENOENT, path() + ": does not list it"));
+            needed[seq].push_back(there);
+        }
+    }
+    for (const auto &[seq, images] : needed) {
+        if (Result<void> good = check_images(*find(seq), trust, images); !good)
+            return lacks(images.front()->rank, seq, good.error());
+    }
+    return {};
+}
+
+Result<void> SnapshotStore::check_images(const Snapshot &snapshot, const Trust &trust,
+                                         const std::vector<const SnapshotImage *> &images) const
+{
     const Result<Directory> all = directory_.enter(std::to_string(snapshot.seq));
     if (!all)
         return all.error();
     if (Result<void> good = trust.check(all->fd(), all->path()); !good)
         return good;
-    for (const SnapshotImage &image : snapshot.images) {
+    for (const SnapshotImage *one : images) {
+        const SnapshotImage &image = *one;
         const auto of_rank = [&](const Error &error) {
             return error.within(fmt::format("the image of rank {}", image.rank));
         };

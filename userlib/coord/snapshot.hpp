@@ -29,6 +29,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,9 @@ struct SnapshotImage {
     // If its node has a copy of it (docs/stores.md):
     std::string checksum = {}; // of the file
     std::string local = {};    // the rank's directory on the node
+    // Of a delta: the snapshots whose images of this rank it needs, the one that it is based on
+    // first.
+    std::vector<int> needs = {};
 };
 
 // Where a node has a rank's image, as the rank's metadata say.
@@ -76,6 +80,9 @@ struct Snapshot {
 
     uint64_t bytes() const;
     size_t local_images() const; // how many of the images their nodes have, too
+    std::set<int> needs() const; // the snapshots that its images need
+    // Of a finished one, whose images are in the order of their ranks; null: it has none.
+    const SnapshotImage *image_of(uint32_t rank) const;
 };
 
 std::string default_reference(int launcher);
@@ -113,7 +120,8 @@ class SnapshotStore
     const Snapshot *find(int seq) const;
     // Whether what was read is of somebody whom `trust` has.
     Result<void> check_metadata(const Trust &trust) const;
-    // The error names an image that is missing, or whose file is not trusted.
+    // The error names an image that is missing, or whose file is not trusted; also of those that
+    // deltas need.
     Result<void> check(const Snapshot &snapshot, const Trust &trust) const;
     std::string image_path(const Snapshot &snapshot, const SnapshotImage &image) const;
     // The highest number that is, or was, in use by anything; −1: none.
@@ -123,6 +131,9 @@ class SnapshotStore
     friend class SnapshotWriter;
     explicit SnapshotStore(Directory directory) : directory_(std::move(directory)) {}
     Result<void> load();
+    Result<void> check_images(const Snapshot &snapshot, const Trust &trust,
+                              const std::vector<const SnapshotImage *> &images) const;
+    Result<void> check_needs(const Snapshot &snapshot, const Trust &trust) const;
     void remove_unfinished();
     Result<void> save() const;
 
@@ -147,12 +158,15 @@ class SnapshotWriter
     const std::string &path() const { return store_.path(); } // of all snapshots of this reference
     std::string directory() const;                            // where this one is made
     std::string level_name() const; // no other snapshot's, anywhere: of its levels elsewhere
+    // The newest finished snapshot of this job, on whose images new ones may be based.
+    const Snapshot *previous() const; // null: there is none
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
     Result<void> commit(std::vector<SnapshotImage> images);
     // Of what is committed: its sets are complete, too.
     Result<void> add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets);
-    // Of the finished snapshots of this job, or of its series, only the last `count` remain.
+    // Of the finished snapshots of this job, or of its series, only the last `count` remain, and
+    // those that the images of remaining ones need.
     Result<void> keep(unsigned count);
 
     // To take snapshots away, and to keep others from being made meanwhile. ENOENT: there are none;

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <climits>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -17,11 +19,14 @@ namespace {
 
 constexpr const char *component = "cryo";
 constexpr std::string_view format_line = "#\n# Cryo Format: 2\n";
+// With deltas: releases that do not know of them refuse it, and so remove nothing that is needed.
+constexpr std::string_view deltas_line = "#\n# Cryo Format: 3\n";
 constexpr std::string_view checksum_key = "# Cryo Checksum: ";
 constexpr std::string_view image_checksum_key = "Cryo Image Checksum";
 constexpr std::string_view local_key = "Cryo Local";
 constexpr std::string_view redundancy_key = "Cryo Redundancy";
 constexpr std::string_view set_key = "Cryo Set";
+constexpr std::string_view needs_key = "Cryo Needs";
 constexpr std::string_view series_key = "Cryo Series";
 
 template <class T>
@@ -68,6 +73,27 @@ std::vector<std::string> words_of(std::string_view value)
     return words;
 }
 
+// Numbers of snapshots.
+bool read_needs(std::string_view value, std::vector<int> &needs)
+{
+    const auto read = nlohmann::json::parse(value, nullptr, false);
+    if (!read.is_array() || read.empty())
+        return false;
+    for (const auto &one : read) {
+        if (!one.is_number_unsigned() || one.get<uint64_t>() > INT_MAX)
+            return false;
+        needs.push_back(one.get<int>());
+    }
+    return true;
+}
+
+std::string needs_line(const SnapshotImage &image)
+{
+    return image.needs.empty()
+               ? ""
+               : fmt::format("# {}: [{}]\n", needs_key, fmt::join(image.needs, ","));
+}
+
 // One line about an image; false: its value is impossible.
 bool read_image_line(std::string_view key, std::string_view value, SnapshotImage &image)
 {
@@ -85,6 +111,8 @@ bool read_image_line(std::string_view key, std::string_view value, SnapshotImage
         image.checksum = value;
         return is_image_checksum(value);
     }
+    if (key == needs_key)
+        return read_needs(value, image.needs);
     if (key == local_key)
         image.local = value;
     return true;
@@ -193,7 +221,7 @@ std::string block(const Snapshot &s)
         text += fmt::format("# Cryo PID: {}\n# Cryo Node: {}\n# Cryo Context: {}\n"
                             "# Cryo Bytes: {}\n",
                             image.pid, one_line(image.node), image.file, image.bytes);
-        text += local_lines(image);
+        text += needs_line(image) + local_lines(image);
     }
     text += set_lines(s);
     if (!s.completed.empty())
@@ -222,7 +250,7 @@ bool is_plain_name(std::string_view name)
 
 Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
 {
-    const bool has_checksum = text.starts_with(format_line);
+    const bool has_checksum = text.starts_with(format_line) || text.starts_with(deltas_line);
     if (has_checksum) {
         if (Result<void> whole = check_whole(text); !whole)
             return whole.error();
@@ -257,7 +285,9 @@ Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
 
 std::string metadata_text(const std::map<int, Snapshot> &all)
 {
-    std::string text(format_line);
+    const bool has_deltas =
+        std::ranges::any_of(all, [](const auto &one) { return !one.second.needs().empty(); });
+    std::string text(has_deltas ? deltas_line : format_line);
     for (const auto &[seq, snapshot] : all)
         text += block(snapshot);
     return fmt::format("{}{}{}\n", text, checksum_key, checksum_of(text));
@@ -267,7 +297,7 @@ std::string local_metadata_text(const SnapshotImage &image)
 {
     return fmt::format("#\n# PID: {}\n# OPAL CRS Component: {}\n# CONTEXT: {}\n# Cryo Bytes: {}\n",
                        image.pid, component, image.file, image.bytes) +
-           local_lines(image);
+           needs_line(image) + local_lines(image);
 }
 
 std::optional<LocalCopy> local_copy_in(const std::string &text)

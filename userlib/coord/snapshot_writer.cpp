@@ -217,6 +217,16 @@ std::string SnapshotWriter::level_name() const
     return about_.mark.substr(about_.mark.rfind(' ') + 1);
 }
 
+const Snapshot *SnapshotWriter::previous() const
+{
+    const Snapshot *newest = nullptr;
+    for (const auto &[seq, snapshot] : store_.snapshots_) {
+        if (snapshot.finished && snapshot.job == about_.job && !snapshot.mark.empty())
+            newest = &snapshot;
+    }
+    return newest;
+}
+
 Result<void> SnapshotWriter::put_token(const std::string &contents) const
 {
     return fresh_->write(token_name, contents);
@@ -331,6 +341,7 @@ Result<void> SnapshotWriter::abandon(int seq)
 Result<void> SnapshotWriter::keep(unsigned count)
 {
     std::vector<int> old;
+    std::set<int> needed; // by what remains
     for (const auto &[seq, snapshot] : store_.snapshots_) {
         const bool is_ours = snapshot.series == about_.series &&
                              (!about_.series.empty() || snapshot.job == about_.job);
@@ -340,6 +351,13 @@ Result<void> SnapshotWriter::keep(unsigned count)
     if (old.size() <= count)
         return {};
     old.resize(old.size() - count);
+    for (const auto &[seq, snapshot] : store_.snapshots_) {
+        if (snapshot.finished && !std::ranges::binary_search(old, seq))
+            needed.merge(snapshot.needs());
+    }
+    std::erase_if(old, [&](int seq) { return needed.contains(seq); });
+    if (old.empty())
+        return {};
     for (const int seq : old)
         store_.snapshots_[seq].finished = false;
     // First they are recorded as unfinished, then they are removed.
