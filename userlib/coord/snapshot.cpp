@@ -201,11 +201,9 @@ Result<void> SnapshotStore::check(const Snapshot &snapshot, const Trust &trust) 
 Result<void> SnapshotStore::check_needs(const Snapshot &snapshot, const Trust &trust) const
 {
     std::map<int, std::vector<const SnapshotImage *>> needed;
-    const auto lacks = [&](uint32_t rank, int seq, const Error &error) {
+    const auto lacks = [&](int seq, const Error &error) {
         return error
-            .within(fmt::format("the image of rank {} in snapshot {} is a delta, and needs that in "
-                                "snapshot {}",
-                                rank, snapshot.seq, seq))
+            .within(fmt::format("snapshot {} has deltas that need snapshot {}", snapshot.seq, seq))
             .with_more("; bring that back, or take a snapshot that does not need it (--seq)");
     };
     for (const SnapshotImage &image : snapshot.images) {
@@ -213,13 +211,14 @@ Result<void> SnapshotStore::check_needs(const Snapshot &snapshot, const Trust &t
             const Snapshot *base = find(seq);
             const SnapshotImage *there = base != nullptr ? base->image_of(image.rank) : nullptr;
             if (there == nullptr)
-                return lacks(image.rank, seq, Error(ENOENT, path() + ": does not list it"));
+                return lacks(seq, Error(ENOENT, fmt::format("{}: lists no image of rank {} there",
+                                                            path(), image.rank)));
             needed[seq].push_back(there);
         }
     }
     for (const auto &[seq, images] : needed) {
         if (Result<void> good = check_images(*find(seq), trust, images); !good)
-            return lacks(images.front()->rank, seq, good.error());
+            return lacks(seq, good.error());
     }
     return {};
 }

@@ -285,8 +285,8 @@ Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
 
 std::string metadata_text(const std::map<int, Snapshot> &all)
 {
-    const bool has_deltas =
-        std::ranges::any_of(all, [](const auto &one) { return !one.second.needs().empty(); });
+    const bool has_deltas = std::ranges::any_of(
+        all, [](const auto &one) { return one.second.finished && !one.second.needs().empty(); });
     std::string text(has_deltas ? deltas_line : format_line);
     for (const auto &[seq, snapshot] : all)
         text += block(snapshot);

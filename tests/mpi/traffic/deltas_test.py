@@ -205,7 +205,7 @@ def refusals(jobs):
     away = jobs.directory / "away"
     there.rename(away)
     said = jobs.refused_restart(seq)
-    jobs.expect(f"in snapshot {seq} is a delta, and needs that in snapshot {base}: {there}" in said and
+    jobs.expect(f"snapshot {seq} has deltas that need snapshot {base}: {there}" in said and
                 "--seq" in said, f"a missing base is named: {said}")
     away.rename(there)
     image = jobs.image(base)

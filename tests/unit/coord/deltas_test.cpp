@@ -98,7 +98,7 @@ TEST(Deltas, WhatIsMissingIsNamed)
     const fs::path image = store.top() / "0" / rank_directory(1) / image_name(501);
     fs::rename(image, store.at("away"));
     const std::string said = check(store, 2);
-    EXPECT_NE(said.find("rank 1 in snapshot 2 is a delta, and needs that in snapshot 0"),
+    EXPECT_NE(said.find("snapshot 2 has deltas that need snapshot 0: the image of rank 1"),
               std::string::npos)
         << said;
     EXPECT_NE(said.find(image), std::string::npos) << said;
@@ -114,7 +114,8 @@ TEST(Deltas, WhatIsMissingIsNamed)
         ASSERT_TRUE(writer);
         ASSERT_TRUE(writer->abandon(0));
     }
-    EXPECT_NE(check(store, 2).find("does not list it"), std::string::npos) << check(store, 2);
+    EXPECT_NE(check(store, 2).find("lists no image of rank 0"), std::string::npos)
+        << check(store, 2);
 }
 
 // Releases that do not know of deltas would remove what is needed.
