@@ -31,7 +31,8 @@ import sys
 {setup}
 print("ready", flush=True)
 for line in sys.stdin:
-    print("echo", line.strip(), flush=True)
+    sys.stdout.write(f"echo {{line.strip()}}\\n")  # at once: a signal's handler may write, too
+    sys.stdout.flush()
     {each}
 """
 
