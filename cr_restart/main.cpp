@@ -180,7 +180,7 @@ cryo::Result<void> Command::bring(const Listener &listener)
 // still read.
 void Command::forget_brought()
 {
-    const std::string by = outside_ ? outside_->backend() : backend_->name();
+    const std::string_view by = outside_ ? outside_->backend() : backend_->name();
     if (by == "kmod" || by == "user")
         brought_.reset();
 }

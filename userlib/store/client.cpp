@@ -14,6 +14,7 @@ namespace {
 constexpr const char *empty_sha256 =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr long not_found = 404;
+constexpr long silence = 30; // seconds
 
 struct Meaning {
     std::string_view code;
@@ -101,8 +102,7 @@ Error error_of(const HttpReply &reply, const Location &at)
 }
 
 Client::Client(const Settings &settings, Terms terms)
-    : settings_(settings), terms_(std::move(terms)),
-      http_(settings_, std::clamp<long>(terms_.patience.count(), 1, 30))
+    : settings_(settings), terms_(std::move(terms)), http_(settings_, silence)
 {}
 
 bool Client::may_wait(Retry &retry) const

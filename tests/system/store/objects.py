@@ -38,16 +38,17 @@ class Server:
         self.start("--bucket", BUCKET)
 
     def start(self, *more):
-        self.process = subprocess.Popen(
-            [PYTHON, "-B", os.path.join(HERE, "object_server.py"), self.kept.name, "--port", str(self.port),
-             *self.options, *more], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        complaints = os.path.join(self.kept.name, "complaints")
+        with open(complaints, "a", encoding="utf-8") as errors:
+            self.process = subprocess.Popen(
+                [PYTHON, "-B", os.path.join(HERE, "object_server.py"), self.kept.name, "--port", str(self.port),
+                 *self.options, *more], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)
         said = self.process.stdout.readline().split()
         if len(said) != 2 or said[0] != "ready":
-            self.process.kill()
-            raise AssertionError(f"the S3 server does not start: {self.process.communicate()[1]}")
+            self.kill()
+            with open(complaints, encoding="utf-8") as errors:
+                raise AssertionError(f"the S3 server does not start: {errors.read()}")
         self.port = int(said[1])
-        # Swift may complain for ever.
-        threading.Thread(target=self.process.stderr.read, daemon=True).start()
 
     def kill(self):
         if self.process is not None:

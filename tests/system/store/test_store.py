@@ -13,6 +13,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "commands"))
 import case  # noqa: E402
 import objects  # noqa: E402
+from waiting import wait_until  # noqa: E402
 
 PLACE = f"s3://{objects.BUCKET}/runs/ä +1"
 MEMORY = "import random; random.seed(1); kept = random.randbytes(3 << 20)"
@@ -33,10 +34,10 @@ class Store(case.Case):
         said = json.loads(done.stdout)
         return said["error"]["text"] if code else said
 
-    def image(self, name="image", *words):
+    def image(self, name="image", option="-f"):
         """Of a program that was killed when it was saved."""
         program = self.start(MEMORY)
-        self.save("--kill", *words, "-f", name, program.pid)
+        self.save("--kill", option, name, program.pid)
         program.wait()
         return name
 
@@ -84,7 +85,7 @@ class Whole(Store):
         os.unlink(self.path("image"))
         restarted, where = self.restart_from(place)
         self.assert_alive(restarted)
-        self.assertEqual([], os.listdir(where))
+        wait_until("the end of what was brought", lambda: not os.listdir(where))
         self.end(restarted)
         rehearsed = self.run_command("cr_restart", "--rehearse", place, env=self.server.environment(TMPDIR=where))
         self.assertEqual((0, f"{place}: comes back as it was saved"),
@@ -118,7 +119,7 @@ class Whole(Store):
         self.assert_alive(restarted)
 
     def test_directory(self):
-        image = self.image("tree", "--tree", "--dir")
+        image = self.image("tree", "--dir")
         said = self.store("push", image, PLACE)
         self.assertEqual("directory", said["kind"])
         restarted, _ = self.restart_from(PLACE)
