@@ -5,12 +5,21 @@
 //     loop.watch(fd, POLLIN, [&](short events) { ... });
 //     loop.after(2000, [&] { ... });
 //     loop.run();                       // until stop()
+//
+// A turn costs what is ready, however many connections and times there are: the first daemon of a
+// large job has thousands. A descriptor is forgotten before it is closed.
 #pragma once
+
+#include "base/fd.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -19,6 +28,9 @@ class Loop
   public:
     using Ready = std::function<void(short events)>;
 
+    Loop();
+    // Events as poll() has them. Throws std::system_error if the kernel has no room for it: a
+    // connection ends by that, and nothing else does.
     void watch(int fd, short events, Ready ready);
     void change(int fd, short events);
     void forget(int fd);
@@ -39,17 +51,20 @@ class Loop
     struct Watched {
         uint64_t number;
         short events;
-        Ready ready;
+        std::shared_ptr<const Ready> ready; // one that runs may be replaced
     };
     struct Timer {
         Clock::time_point at;
         std::function<void()> then;
     };
     int until_next() const;
+    void run_ready(uint64_t key, short events);
     void run_timers();
 
-    std::map<int, Watched> watched_;
+    Fd poll_; // epoll
+    std::unordered_map<int, Watched> watched_;
     std::map<uint64_t, Timer> timers_;
+    std::set<std::pair<Clock::time_point, uint64_t>> order_; // of timers
     uint64_t numbers_ = 0;
     bool over_ = false;
 };

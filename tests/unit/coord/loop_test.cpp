@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The daemons' event loop: what is ready is told once and to whom it belongs, and a turn costs
+// nothing for what is not.
+#include "coord/loop.hpp"
+
+#include "base/fd.hpp"
+
+#include <cstdint>
+#include <ctime>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <stdexcept>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace cryo::coord {
+namespace {
+
+Fd event()
+{
+    return Fd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+// All that is due and ready.
+void turn(Loop &loop)
+{
+    loop.after(0, [&loop] { loop.stop(); });
+    loop.resume();
+    loop.run();
+}
+
+TEST(Loop, TellsOfWhatIsReady)
+{
+    Loop loop;
+    const Fd one = event();
+    const Fd other = event();
+    int ones = 0;
+    int others = 0;
+    loop.watch(one.get(), POLLIN, [&](short events) {
+        EXPECT_EQ(events, POLLIN);
+        eventfd_t value = 0;
+        eventfd_read(one.get(), &value);
+        ones++;
+    });
+    loop.watch(other.get(), POLLIN, [&](short) { others++; });
+    eventfd_write(one.get(), 1);
+    turn(loop);
+    turn(loop);
+    EXPECT_EQ(ones, 1);
+    EXPECT_EQ(others, 0);
+    loop.change(other.get(), POLLOUT);
+    turn(loop);
+    EXPECT_GE(others, 1);
+    loop.forget(other.get());
+    const int before = others;
+    turn(loop);
+    EXPECT_EQ(others, before);
+}
+
+TEST(Loop, ADescriptorIsNotTakenForTheOneThatHadItsNumber)
+{
+    Loop loop;
+    Fd first = event();
+    Fd second = event();
+    eventfd_write(first.get(), 1);
+    eventfd_write(second.get(), 1);
+    int wrong = 0;
+    // Either one is told first: it closes the other, whose number another descriptor gets.
+    const auto replace = [&](Fd &old) {
+        const int number = old.get();
+        loop.forget(number);
+        old.reset();
+        Fd next = event();
+        while (next.get() != number)
+            next = Fd(fcntl(next.get(), F_DUPFD_CLOEXEC, number));
+        old = std::move(next);
+        loop.watch(number, POLLIN, [&](short) { wrong++; });
+    };
+    bool done = false;
+    const auto one_of_two = [&](Fd &self, Fd &other) {
+        return [&](short) {
+            eventfd_t value = 0;
+            eventfd_read(self.get(), &value);
+            if (!std::exchange(done, true))
+                replace(other);
+        };
+    };
+    loop.watch(first.get(), POLLIN, one_of_two(first, second));
+    loop.watch(second.get(), POLLIN, one_of_two(second, first));
+    turn(loop);
+    turn(loop);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(wrong, 0);
+}
+
+TEST(Loop, ACallbackMayReplaceItselfAndThrow)
+{
+    Loop loop;
+    const Fd one = event();
+    eventfd_write(one.get(), 1);
+    int second = 0;
+    loop.watch(one.get(), POLLIN, [&, large = std::vector<int>(100, 7)](short) {
+        loop.watch(one.get(), POLLIN, [&](short) {
+            second++;
+            loop.forget(one.get());
+        });
+        EXPECT_EQ(large.at(99), 7);
+        throw std::runtime_error("of a test");
+    });
+    turn(loop);
+    turn(loop);
+    EXPECT_EQ(second, 1);
+}
+
+TEST(Loop, TimesComeInTheirOrder)
+{
+    Loop loop;
+    std::vector<int> seen;
+    loop.after(2, [&] { seen.push_back(2); });
+    loop.after(1, [&] { seen.push_back(1); });
+    const uint64_t never = loop.after(1, [&] { seen.push_back(9); });
+    loop.after(0, [&] { loop.call_off(never); });
+    loop.after(3, [&] { loop.stop(); });
+    loop.run();
+    EXPECT_EQ(seen, (std::vector<int>{1, 2}));
+}
+
+// Of this thread, for so many turns in which one descriptor is ready.
+int64_t nanoseconds_of(Loop &loop, int turns)
+{
+    const Fd busy = event();
+    eventfd_write(busy.get(), 1);
+    int left = turns;
+    loop.watch(busy.get(), POLLIN, [&](short) {
+        if (--left == 0)
+            loop.stop();
+    });
+    loop.resume();
+    timespec begin = {};
+    timespec end = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    loop.run();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    loop.forget(busy.get());
+    return (end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec;
+}
+
+// With a list of all descriptors for each turn, the second takes a hundred times as long.
+TEST(Loop, ATurnCostsNothingForWhatIsNotReady)
+{
+    constexpr int turns = 2000;
+    constexpr int idle = 900; // below the limit that a login usually has
+    Loop few;
+    const int64_t alone = nanoseconds_of(few, turns);
+    Loop loop;
+    const Fd quiet = event();
+    std::vector<Fd> copies;
+    for (int i = 0; i < idle; i++) {
+        copies.emplace_back(fcntl(quiet.get(), F_DUPFD_CLOEXEC, 0));
+        ASSERT_TRUE(copies.back());
+        loop.watch(copies.back().get(), POLLIN, [](short) { FAIL() << "nothing came"; });
+        loop.after(1'000'000, [] { FAIL() << "that is too early"; });
+    }
+    EXPECT_LT(nanoseconds_of(loop, turns), 10 * alone);
+    for (const Fd &copy : copies)
+        loop.forget(copy.get());
+}
+
+} // namespace
+} // namespace cryo::coord
