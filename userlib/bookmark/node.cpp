@@ -55,10 +55,7 @@ Result<void> Node::from_child(uint32_t child, Bytes bytes)
         check_drained();
         break;
     case MessageType::state:
-        if (config_.root)
-            output_.state(m.state);
-        else
-            up(m);
+        pass_state(m.state);
         break;
     case MessageType::abandon:
         if (config_.root)
@@ -329,21 +326,29 @@ void Node::inquire()
 {
     if (stage_ == Stage::idle || stage_ == Stage::over)
         return;
+    states_ = 0;
     to_all(message(MessageType::inquire));
     // A rank that has not answered the request will not answer this either: answer for it.
     for (const auto &run : config_.routes.runs) {
         const Child &c = children_[run.child];
         if (!config_.routes.is_rank[run.child] || c.clocks)
             continue;
-        StateEntry silent{.rank = run.first, .doing = c.lost ? Doing::gone : Doing::silent};
-        if (config_.root) {
-            output_.state(silent);
-        } else {
-            Message answer = message(MessageType::state);
-            answer.state = silent;
-            up(answer);
-        }
+        pass_state({.rank = run.first, .doing = c.lost ? Doing::gone : Doing::silent});
     }
+}
+
+void Node::pass_state(const StateEntry &state)
+{
+    if (states_ >= config_.most_states)
+        return;
+    states_++;
+    if (config_.root) {
+        output_.state(state);
+        return;
+    }
+    Message answer = message(MessageType::state);
+    answer.state = state;
+    up(answer);
 }
 
 void Node::lost_child(uint32_t child)

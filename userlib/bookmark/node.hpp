@@ -55,6 +55,9 @@ class Node
         uint64_t most_raises = 1'000'000;
         // Below this node: as many as one message to its parent could name (coord/frame.hpp).
         uint64_t most_communicators = 1U << 21;
+        // Answers to one inquiry that go up: in a large job the first of them are enough to see why
+        // it waits, and all of them would be a message of each rank at the root.
+        uint32_t most_states = 256;
     };
     enum class Outcome : uint8_t { none, working, done, abandoned };
 
@@ -90,6 +93,7 @@ class Node
     void begin(uint32_t epoch);
     void end(const Message &message);
     void on_clocks(uint32_t child, const Message &m);
+    void pass_state(const StateEntry &state);
     void on_raise(uint32_t child, const Message &m);
     void on_need(const Message &m);
     void tell_wanted(uint32_t child, CommId comm);
@@ -119,6 +123,7 @@ class Node
     bool drained_ = false;
     uint64_t raises_ = 0;
     unsigned rounds_ = 0;
+    uint32_t states_ = 0; // passed up since the last inquiry
 };
 
 } // namespace cryo::bookmark

@@ -309,6 +309,26 @@ TEST(Scale, WhoIsNotThereIsNamed)
     EXPECT_TRUE(named);
 }
 
+TEST(Scale, TheFirstOfManyThatAreNotThereAreNamed)
+{
+    Job job(1000, 100, 4);
+    for (WorldRank r = 1; r < job.size(); r++)
+        job.rank(r).collectives().open_epoch();
+    ASSERT_TRUE(job.tree().root().request());
+    for (int times = 0; times < 2; times++) {
+        while (job.tree().busy())
+            job.tree().deliver_wave();
+        job.tree().states.clear();
+        const uint64_t before = job.tree().messages;
+        job.tree().root().inquire();
+        while (job.tree().busy())
+            job.tree().deliver_wave();
+        EXPECT_EQ(job.tree().states.size(), Node::Config().most_states);
+        // The question and an answer of each rank, and what goes up from each of the ten nodes.
+        EXPECT_LE(job.tree().messages - before, 2 * 1009 + 9 * Node::Config().most_states);
+    }
+}
+
 TEST(Scale, AgainAndAgain)
 {
     Job job(1000, 8, 8);
