@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // In place of coord/imager.cpp: an image that is taken is there at once.
+#include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include "coord/coordinator.hpp"
 
@@ -23,6 +25,8 @@ Imager::~Imager()
 
 Result<void> Imager::start(pid_t, const ImagePlace &place, const ImageOptions &, Events events)
 {
+    if (mkdir(place.directory.c_str(), 0700) != 0)
+        return Error::from_errno(place.directory, errno);
     const std::string file = place.directory + "/" + place.name;
     report_ = Fd(open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
     const auto cut = std::move(events.cut); // which may destroy this

@@ -273,10 +273,8 @@ void Checkpoint::image_came(const Message &message)
     }
     if (reports_.has_image(rank))
         return; // a daemon of Cryo's says so once
-    SnapshotImage image = {rank, place.pid, node, image_name(place.pid),
-                           fields.value("bytes", uint64_t(0))};
-    image.needs = fields.value("needs", std::vector<int>());
-    for (const int seq : image.needs) {
+    const std::vector<int> needs = fields.value("needs", std::vector<int>());
+    for (const int seq : needs) {
         if (!snapshot_.has_image(seq, rank)) {
             give_up(fmt::format("rank {} on node {}: its image is based on that of snapshot {}, "
                                 "which is not a finished one",
@@ -285,21 +283,35 @@ void Checkpoint::image_came(const Message &message)
             return;
         }
     }
-    const bool local = request_.contains("local");
-    if (const std::string checksum = fields.value("checksum", "");
-        local && is_image_checksum(checksum)) {
-        image.checksum = checksum;
-        // A node's own name has no slash (Members::add).
-        image.local = local_rank_directory(
-            base_of_node(request_.at("local").get<std::string>(), node.substr(0, node.find('/'))),
-            geteuid(), snapshot_.level_name(), rank);
-    }
-    reports_.add(image, fields.value("stopped_ns", uint64_t(0)));
-    if (local)
-        image_on_node(rank);
+    add_image({.rank = rank,
+               .bytes = fields.value("bytes", uint64_t(0)),
+               .checksum = fields.value("checksum", ""),
+               .needs = needs,
+               .is_described = fields.value("described", false)},
+              fields.value("stopped_ns", uint64_t(0)));
     for (const json &notice : fields.value("notices", json::array()))
         reports_.notices().add(fmt::format("rank {}: {}", rank, notice.get<std::string>()));
     look_at_images();
+}
+
+void Checkpoint::add_image(SnapshotImage image, uint64_t stopped_ns)
+{
+    const RankPlace &place = reports_.ranks().at(image.rank);
+    image.pid = place.pid;
+    image.node = around_.members.name(place.member);
+    image.file = image_name(place.pid);
+    const bool local = request_.contains("local");
+    if (local && is_image_checksum(image.checksum))
+        // A node's own name has no slash (Members::add).
+        image.local = local_rank_directory(base_of_node(request_.at("local").get<std::string>(),
+                                                        image.node.substr(0, image.node.find('/'))),
+                                           geteuid(), snapshot_.level_name(), image.rank);
+    else
+        image.checksum.clear();
+    const uint32_t rank = image.rank;
+    reports_.add(std::move(image), stopped_ns);
+    if (local)
+        image_on_node(rank);
 }
 
 // Here a command that waits for this level alone (--until local) returns.

@@ -85,6 +85,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     void all_have_answered();
     void tell_missing();
     void image_came(const Message &message);
+    void add_image(SnapshotImage image, uint64_t stopped_ns);
     void image_on_node(uint32_t rank);
     void images_grow(uint32_t member, const Message &message);
     void look_at_images();

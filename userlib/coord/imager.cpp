@@ -6,6 +6,7 @@
 #include "base/write_all.hpp"
 #include "coord/image_copy.hpp"
 #include "coord/image_needs.hpp"
+#include "coord/snapshot.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -135,13 +137,31 @@ json copied(json taken, const ImagePlace &place, const ImageOptions &options)
     return taken;
 }
 
+json described(json taken, pid_t pid, const ImagePlace &place)
+{
+    const Result<Directory> directory = Directory::open(place.directory);
+    if (!directory)
+        return failure(directory.error());
+    SnapshotImage image = {.rank = place.rank,
+                           .pid = pid,
+                           .file = place.name,
+                           .bytes = taken.value("bytes", uint64_t(0)),
+                           .checksum = taken.value("checksum", ""),
+                           .needs = taken.value("needs", std::vector<int>())};
+    if (!image.checksum.empty())
+        image.local = place.local;
+    if (Result<void> done = describe_image(*directory, image); !done)
+        return failure(done.error());
+    return taken;
+}
+
 json take_or_fail(pid_t pid, const ImagePlace &place, const ImageOptions &options)
 {
     try {
         json taken = take(pid, place, options);
-        return place.local.empty() || taken.contains("error")
-                   ? taken
-                   : copied(std::move(taken), place, options);
+        if (!place.local.empty() && !taken.contains("error"))
+            taken = copied(std::move(taken), place, options);
+        return taken.contains("error") ? taken : described(std::move(taken), pid, place);
     } catch (const std::exception &error) {
         return failure(Error(EIO, error.what()));
     }
@@ -181,6 +201,8 @@ Imager::~Imager()
 Result<void> Imager::start(pid_t pid, const ImagePlace &place, const ImageOptions &options,
                            Events events)
 {
+    if (mkdir(place.directory.c_str(), 0700) != 0)
+        return Error::from_errno(place.directory, errno);
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return Error::from_errno("pipe", errno);

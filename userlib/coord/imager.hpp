@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Takes one rank's image, in a process of its own, so
-// that a failure there does not affect the daemon.
+// that a failure there does not affect the daemon. The process also writes
+// what opal-restart reads beside the image, and syncs that.
 //
 //     Imager imager(loop);
 //     imager.start(pid, {.directory = where, .name = "cryo_context.412"}, how,
@@ -21,14 +22,16 @@
 #include <optional>
 #include <string>
 #include <sys/types.h>
+#include <vector>
 
 namespace cryo::coord {
 
 struct ImagePlace {
-    std::string directory;
-    std::string name;  // of the image in it
-    std::string local; // "", or where it is written first, to be copied from there
-    uint64_t rate = 0; // of that copy, in bytes a second; 0: no limit
+    uint32_t rank = 0;
+    std::string directory; // which is made
+    std::string name;      // of the image in it
+    std::string local;     // "", or where it is written first, to be copied from there
+    uint64_t rate = 0;     // of that copy, in bytes a second; 0: no limit
     // The image of the last finished snapshot, for a delta; "": there is none.
     std::string previous = {};
 };
@@ -48,7 +51,7 @@ class Imager
 {
   public:
     explicit Imager(Loop &loop) : loop_(loop) {}
-    ~Imager();
+    virtual ~Imager();
     Imager(const Imager &) = delete;
     Imager &operator=(const Imager &) = delete;
 
@@ -57,10 +60,10 @@ class Imager
         std::function<void()> local = {}; // the image is written, and not copied yet
         std::function<void(const Taken &)> end;
     };
-    Result<void> start(pid_t pid, const ImagePlace &place, const ImageOptions &options,
-                       Events events);
+    virtual Result<void> start(pid_t pid, const ImagePlace &place, const ImageOptions &options,
+                               Events events);
     // Whether a signal has stopped its process for so long; to be called repeatedly.
-    bool is_stopped_for(std::chrono::milliseconds time);
+    virtual bool is_stopped_for(std::chrono::milliseconds time);
 
   private:
     void ready();

@@ -95,7 +95,8 @@ constexpr Field image[] = {checkpoint_number,
                            {"stopped_ns", Kind::number, most_number, optional},
                            {"notices", Kind::texts, most_notices, optional},
                            {"checksum", Kind::text, most_word, optional},
-                           {"needs", Kind::numbers, most_chain, optional}};
+                            {"needs", Kind::numbers, most_chain, optional},
+                            {"described", Kind::flag, 0, optional}};
 
 constexpr Field image_progress[] = {rank_number, {"bytes", Kind::number, most_number}};
 constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_progress}};

@@ -15,7 +15,6 @@
 #include <fmt/format.h>
 #include <memory>
 #include <set>
-#include <sys/stat.h>
 #include <utility>
 
 namespace cryo::coord {
@@ -181,14 +180,10 @@ void NodeImages::take(NodeRank &rank)
         answer(rank, false);
         return;
     }
-    const std::string directory = task_->directory + "/" + rank_directory(rank.number);
-    if (mkdir(directory.c_str(), 0700) != 0) {
-        fail(rank, fmt::format("{}: {}", directory, strerror(errno)), errno);
-        return;
-    }
     const uint32_t number = rank.number;
     rank.local = level_.make(number);
-    const ImagePlace place = {.directory = directory,
+    const ImagePlace place = {.rank = number,
+                              .directory = task_->directory + "/" + rank_directory(number),
                               .name = image_name(rank.pid),
                               .local = rank.local,
                               .rate = level_.rate() / ranks_.all().size(),
@@ -282,6 +277,7 @@ void NodeImages::ended(uint32_t number, const Taken &taken)
                                 {"rank", number},
                                 {"bytes", taken.bytes},
                                 {"threads", taken.threads},
+                                {"described", true},
                                 {"stopped_ns", taken.stopped_ns},
                                 {"notices", taken.notices}});
     if (!taken.needs.empty())

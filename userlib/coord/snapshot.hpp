@@ -47,6 +47,8 @@ struct SnapshotImage {
     // Of a delta: the snapshots whose images of this rank it needs, the one that it is based on
     // first.
     std::vector<int> needs = {};
+    // The node has described it (describe_image), so the commit need not.
+    bool is_described = false;
 };
 
 // Where a node has a rank's image, as the rank's metadata say.
@@ -100,6 +102,11 @@ constexpr char versions_variable[] = "CRYO_VERSIONS";
 inline constexpr const char *local_metadata_name = "snapshot_meta.data";
 // Writes what opal-restart reads in a rank's directory.
 Result<void> write_local_metadata(const Directory &directory, const SnapshotImage &image);
+// An image that is there, in a directory of ours, with that many bytes.
+Result<void> check_image(const Directory &directory, const SnapshotImage &image);
+// With the metadata beside it, synced: what a commit needs of a rank. Nodes do it at the same time,
+// where the commit would have to take one rank after the other.
+Result<void> describe_image(const Directory &directory, const SnapshotImage &image);
 // The image that a rank's directory names.
 Result<std::string> read_context(const Directory &directory, const std::string &metadata);
 // The copy that it names; none: there is no level but this one.

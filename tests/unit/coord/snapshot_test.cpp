@@ -104,6 +104,36 @@ TEST(Snapshots, WhatIsNotCommittedGoes)
 }
 
 // The directory of a writer that was killed, at any point, is restored as it was then.
+// Nodes write what is beside an image. Then a commit writes nothing there, and looks all the same.
+TEST(Snapshots, WhatNodesHaveDescribedIsLookedAt)
+{
+    const Store store;
+    Result<SnapshotWriter> writer = store.begin();
+    ASSERT_TRUE(writer);
+    std::vector<SnapshotImage> images = Store::put_images(*writer);
+    const std::string first =
+        std::filesystem::path(writer->directory()) / rank_directory(0) / local_metadata_name;
+    {
+        const Result<Directory> rank = Directory::open(fs::path(first).parent_path());
+        ASSERT_TRUE(rank);
+        ASSERT_TRUE(describe_image(*rank, images[0]));
+        SnapshotImage other = images[0];
+        other.bytes++;
+        EXPECT_EQ(describe_image(*rank, other).error().code(), EIO);
+    }
+    EXPECT_TRUE(fs::exists(first));
+    std::ofstream(first) << "as it was";
+    images[0].is_described = true;
+    images[0].bytes++;
+    EXPECT_EQ(writer->commit(images).error().code(), EIO);
+    images[0].bytes--;
+    ASSERT_TRUE(writer->commit(images));
+    const std::string in = std::string(reference) + "/0/";
+    EXPECT_EQ(store.read(in + rank_directory(0) + "/" + local_metadata_name), "as it was");
+    EXPECT_NE(store.read(in + rank_directory(1) + "/" + local_metadata_name).find("# CONTEXT: "),
+              std::string::npos);
+}
+
 TEST(Snapshots, WhatSomebodyDiedOverGoes)
 {
     const Store store;
