@@ -27,6 +27,7 @@ constexpr std::chrono::seconds longest_end{20};
 // machine has time for it. Else the program's own exit status would count as a fault.
 constexpr std::chrono::milliseconds usual_end{5000};
 constexpr std::chrono::seconds sign_of_life{10}; // between what the supervisor is told
+constexpr int64_t early_ms = 100;                // between what commands are told that came early
 
 Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor)
     : loop_(loop), job_(job),
@@ -103,7 +104,8 @@ void Coordinator::lease_ended(uint32_t number)
 
 void Coordinator::member_gone(uint32_t number)
 {
-    const std::vector<uint32_t> ranks = ranks_.of(number);
+    const std::set<uint32_t> ranks = ranks_.of(number);
+    const std::string named = ranks_.list_of(number);
     const std::optional<std::string> name = members_.remove(number);
     if (!name)
         return;
@@ -114,7 +116,7 @@ void Coordinator::member_gone(uint32_t number)
     std::string lost;
     if (!ranks.empty()) {
         lost = fmt::format("the daemon of node {} has ended: its ranks ({}) cannot be reached",
-                           *name, list_of(ranks));
+                           *name, named);
         ranks_.lose(lost);
     }
     if (const auto now = now_)
@@ -148,15 +150,14 @@ void Coordinator::hear(uint32_t member, const Message &message)
         ranks_.placed(member, fields.at("generation"));
         break;
     case Type::unplaced:
-        if (from != nullptr)
-            from->trouble = fields.at("error");
+        members_.blame(member, fields.at("error"));
         break;
     default:
         if (const auto now = now_)
             now->hear(member, message);
         break;
     }
-    if (supervised_.is_wanted() && !supervised_.has_run() && ranks_.are_there() &&
+    if (supervised_.is_wanted() && !supervised_.has_run() && !ranks_.are_waited_for() &&
         ranks_.complete())
         tell_of_ranks();
     look_at_early();
@@ -312,9 +313,8 @@ void Coordinator::look_at_early()
 {
     if (early_.empty() && !again_)
         return;
-    const Result<void> ready = ranks_.complete();
-    if (!ready && ready.error().code() == EAGAIN) {
-        early_.tell(ready.error().text());
+    if (ranks_.are_waited_for()) {
+        tell_early();
         return;
     }
     for (const EarlyRequest &one : early_.take())
@@ -323,13 +323,25 @@ void Coordinator::look_at_early()
         begin_for_program();
 }
 
+// What they wait for changes with every rank that comes: commands hear of it now, and then in
+// intervals.
+void Coordinator::tell_early()
+{
+    if (early_.empty() || std::exchange(tells_early_, true))
+        return;
+    early_.tell(ranks_.complete().error().text());
+    loop_.after(early_ms, [this] {
+        tells_early_ = false;
+        look_at_early();
+    });
+}
+
 // MPI_Ckpt() or global_ckpt() was called, and no checkpoint under way serves that call.
 void Coordinator::program_wants()
 {
-    const Result<void> ready = ranks_.complete();
     if (now_ && now_->is_preparing())
         now_->serve_program();
-    else if (now_ || (!ready && ready.error().code() == EAGAIN))
+    else if (now_ || ranks_.are_waited_for())
         again_ = true;
     else
         begin_for_program();

@@ -50,6 +50,7 @@ class Coordinator
     Message status() const;
 
     void look_at_early();
+    void tell_early();
     void want(const std::shared_ptr<Channel> &channel, const nlohmann::json &request);
     void program_wants();
     void begin_for_program();
@@ -71,6 +72,7 @@ class Coordinator
     std::shared_ptr<Checkpoint> now_; // null: none is under way
     uint64_t checkpoints_ = 0;
     bool again_ = false;         // the program wants one after this
+    bool tells_early_ = false;   // a timer runs that will look at early requests
     bool ending_ = false;        // the launcher has ended
     bool launcher_told_ = false; // the supervisor
     bool ranks_waited_for_ = false;

@@ -6,6 +6,12 @@
 
 namespace cryo::coord {
 
+ImageReports::ImageReports(std::map<uint32_t, RankPlace> ranks) : ranks_(std::move(ranks))
+{
+    for (const auto &[rank, place] : ranks_)
+        missing_[place.member]++;
+}
+
 void ImageReports::cut(uint32_t rank)
 {
     cut_.insert(rank);
@@ -20,9 +26,15 @@ void ImageReports::grow(uint32_t rank, uint64_t bytes)
         image.since = now;
 }
 
-void ImageReports::add(const SnapshotImage &image, uint64_t stopped_ns)
+void ImageReports::add(SnapshotImage image, uint64_t stopped_ns)
 {
-    images_[image.rank] = image;
+    const uint32_t rank = image.rank;
+    const auto at = ranks_.find(rank);
+    if (images_.insert_or_assign(rank, std::move(image)).second && at != ranks_.end()) {
+        const auto left = missing_.find(at->second.member);
+        if (left != missing_.end() && --left->second == 0)
+            missing_.erase(left);
+    }
     longest_stop_ = std::max(longest_stop_, stopped_ns);
 }
 
@@ -50,13 +62,6 @@ bool ImageReports::is_of(uint32_t member, uint32_t rank) const
 {
     const auto at = ranks_.find(rank);
     return at != ranks_.end() && at->second.member == member;
-}
-
-bool ImageReports::misses_one_of(uint32_t member) const
-{
-    return std::ranges::any_of(ranks_, [&](const auto &one) {
-        return one.second.member == member && !has_image(one.first);
-    });
 }
 
 Message ImageReports::message() const

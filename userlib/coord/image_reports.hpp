@@ -33,11 +33,11 @@ class ImageReports
         Clock::time_point since; // when it has grown last
     };
 
-    explicit ImageReports(std::map<uint32_t, RankPlace> ranks) : ranks_(std::move(ranks)) {}
+    explicit ImageReports(std::map<uint32_t, RankPlace> ranks);
 
     void cut(uint32_t rank);
     void grow(uint32_t rank, uint64_t bytes);
-    void add(const SnapshotImage &image, uint64_t stopped_ns);
+    void add(SnapshotImage image, uint64_t stopped_ns);
     bool on_node(uint32_t rank); // the image is there at least; true: now all are
     // From now on images have less time to grow.
     void count_from_now();
@@ -49,7 +49,7 @@ class ImageReports
     bool is_of(uint32_t member, uint32_t rank) const;
     bool has_image(uint32_t rank) const { return images_.contains(rank); }
     bool is_frozen(uint32_t rank) const { return cut_.contains(rank) || has_image(rank); }
-    bool misses_one_of(uint32_t member) const;
+    bool misses_one_of(uint32_t member) const { return missing_.contains(member); }
     bool complete() const { return images_.size() == ranks_.size(); }
     bool all_are_cut() const { return cut_.size() >= ranks_.size(); }
     size_t steps() const { return growth_.size() + cut_.size() + images_.size(); }
@@ -63,6 +63,7 @@ class ImageReports
   private:
     std::map<uint32_t, RankPlace> ranks_;
     std::map<uint32_t, SnapshotImage> images_;
+    std::map<uint32_t, uint32_t> missing_; // by member: how many images, if any
     std::set<uint32_t> cut_;
     std::map<uint32_t, Growth> growth_;
     std::set<uint32_t> on_nodes_;

@@ -19,6 +19,7 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t most_waiting = 1 << 20; // bytes, of refusals
+constexpr size_t most_named = 8;         // ranks, in a text
 
 uint32_t fanout()
 {
@@ -29,13 +30,13 @@ uint32_t fanout()
 
 } // namespace
 
-std::string list_of(const std::vector<uint32_t> &ranks)
+std::string list_of(const std::vector<uint32_t> &ranks, size_t count)
 {
-    constexpr size_t most = 8;
     std::string text;
-    for (size_t i = 0; i < ranks.size() && i < most; i++)
+    const size_t named = std::min(ranks.size(), most_named);
+    for (size_t i = 0; i < named; i++)
         text += fmt::format("{}{}", i == 0 ? "" : ", ", ranks[i]);
-    return ranks.size() <= most ? text : fmt::format("{} and {} more", text, ranks.size() - most);
+    return count <= named ? text : fmt::format("{} and {} more", text, count - named);
 }
 
 JobRanks::JobRanks(std::string job, const Daemon &local, Members &members)
@@ -76,6 +77,7 @@ void JobRanks::came(uint32_t member, const Message &message)
                            members_.name(member), rank));
         return;
     }
+    on_[member].insert(rank);
     if (ranks_.size() == expected_ && !built_)
         build_tree();
 }
@@ -106,6 +108,11 @@ bool JobRanks::left(uint32_t member, uint32_t rank)
     if (at == ranks_.end() || at->second.member != member)
         return false;
     ranks_.erase(at);
+    if (const auto its = on_.find(member); its != on_.end()) {
+        its->second.erase(rank);
+        if (its->second.empty())
+            on_.erase(its);
+    }
     if (lost_.empty())
         lost_ = fmt::format("rank {} has ended", rank);
     if (ranks_.empty()) {
@@ -120,35 +127,41 @@ bool JobRanks::left(uint32_t member, uint32_t rank)
 void JobRanks::placed(uint32_t member, uint64_t generation)
 {
     Member *at = members_.find(member);
-    if (at != nullptr && generation == generation_)
-        at->placed = true;
+    const bool is_in_tree = member == 0 || on_.contains(member);
+    if (at != nullptr && generation == generation_ && is_in_tree &&
+        !std::exchange(at->placed, true) && unplaced_ > 0)
+        unplaced_--;
 }
 
-std::vector<uint32_t> JobRanks::of(uint32_t member) const
+const std::set<uint32_t> &JobRanks::of(uint32_t member) const
 {
-    std::vector<uint32_t> ranks;
-    for (const auto &[rank, place] : ranks_) {
-        if (place.member == member)
-            ranks.push_back(rank);
-    }
-    return ranks;
+    static const std::set<uint32_t> none;
+    const auto at = on_.find(member);
+    return at != on_.end() ? at->second : none;
+}
+
+std::string JobRanks::list_of(uint32_t member) const
+{
+    const std::set<uint32_t> &all = of(member);
+    std::vector<uint32_t> first;
+    for (auto at = all.begin(); at != all.end() && first.size() < most_named; ++at)
+        first.push_back(*at);
+    return coord::list_of(first, all.size());
 }
 
 void JobRanks::build_tree()
 {
     // Daemon 0 of the tree is this one, with or without ranks.
     std::vector<uint32_t> members = {0};
-    std::map<uint32_t, std::vector<bookmark::WorldRank>> on;
-    for (const auto &[rank, place] : ranks_)
-        on[place.member].push_back(rank);
-    for (const auto &[member, ranks] : on) {
+    for (const auto &[member, ranks] : on_) {
         if (member != 0)
             members.push_back(member);
     }
+    unplaced_ = members.size();
     std::vector<std::vector<bookmark::WorldRank>> ranks_of;
     ranks_of.reserve(members.size());
     for (const uint32_t member : members)
-        ranks_of.push_back(on[member]);
+        ranks_of.emplace_back(of(member).begin(), of(member).end());
     const bookmark::Topology tree(std::move(ranks_of), fanout());
     built_ = true;
     generation_++;
@@ -181,6 +194,29 @@ void JobRanks::build_tree()
     }
 }
 
+bool JobRanks::are_waited_for() const
+{
+    return lost_.empty() && (!are_there() || (members_.in_trouble().empty() && unplaced_ != 0));
+}
+
+// Of the ranks that are not there the first few are named, and the others counted.
+Error JobRanks::missing() const
+{
+    std::vector<uint32_t> first;
+    uint32_t rank = 0;
+    for (auto at = ranks_.begin(); rank < expected_ && first.size() < most_named; rank++) {
+        if (at != ranks_.end() && at->first == rank)
+            ++at;
+        else
+            first.push_back(rank);
+    }
+    return Error(EAGAIN,
+                 fmt::format("not all ranks are there yet: rank {} has not called MPI_Init, or its "
+                             "node does not reach {} (port {})",
+                             coord::list_of(first, expected_ - ranks_.size()), job_,
+                             local_.tcp().port));
+}
+
 Result<void> JobRanks::complete() const
 {
     if (!lost_.empty())
@@ -188,29 +224,20 @@ Result<void> JobRanks::complete() const
     if (expected_ == 0 || ranks_.empty())
         return Error(EAGAIN, "no rank has called MPI_Init yet, or none is an MPI program that Cryo "
                              "knows");
-    if (ranks_.size() < expected_) {
-        std::vector<uint32_t> missing;
-        for (uint32_t rank = 0; rank < expected_; rank++) {
-            if (ranks_.count(rank) == 0)
-                missing.push_back(rank);
-        }
-        return Error(EAGAIN,
-                     fmt::format("not all ranks are there yet: rank {} has not called MPI_Init, or "
-                                 "its node does not reach {} (port {})",
-                                 list_of(missing), job_, local_.tcp().port));
+    if (!are_there())
+        return missing();
+    if (!members_.in_trouble().empty()) {
+        const auto &[number, trouble] = *members_.in_trouble().begin();
+        return Error(EHOSTUNREACH, fmt::format("node {}: {}", members_.name(number), trouble));
     }
-    for (const auto &[number, member] : members_.all()) {
-        if (!member.trouble.empty())
-            return Error(EHOSTUNREACH, fmt::format("node {}: {}", member.name, member.trouble));
-        const bool has_ranks =
-            number == 0 || std::any_of(ranks_.begin(), ranks_.end(), [n = number](const auto &one) {
-                return one.second.member == n;
-            });
-        if (has_ranks && !member.placed)
-            return Error(EAGAIN,
-                         fmt::format("node {} is not connected to the others yet", member.name));
-    }
-    return {};
+    if (unplaced_ == 0)
+        return {};
+    const auto is_awaited = [this](const auto &one) {
+        return !one.second.placed && (one.first == 0 || on_.contains(one.first));
+    };
+    const auto first = std::ranges::find_if(members_.all(), is_awaited);
+    return Error(EAGAIN, fmt::format("node {} is not connected to the others yet",
+                                     first != members_.all().end() ? first->second.name : ""));
 }
 
 } // namespace cryo::coord

@@ -5,12 +5,17 @@
 //
 //     JobRanks ranks(job.id, local, members);
 //     ranks.came(member, message);  ranks.left(member, 3);     // as daemons report
+//     if (ranks.are_waited_for()) ...                          // it cannot be saved yet
 //     if (Result<void> ready = ranks.complete(); !ready) ...   // EAGAIN: not yet
+//
+// A job may have a hundred thousand ranks: what is asked after every message is counted, and texts
+// name the first few of them.
 #pragma once
 
 #include "coord/members.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +27,8 @@ struct RankPlace {
     int pid;
 };
 
-// Ranks as messages name them: not all of a thousand.
-std::string list_of(const std::vector<uint32_t> &ranks);
+// Ranks as messages name them: not all of a thousand. The first of so many.
+std::string list_of(const std::vector<uint32_t> &ranks, size_t count);
 
 class JobRanks
 {
@@ -36,13 +41,17 @@ class JobRanks
     void lose(std::string why) { lost_ = std::move(why); } // no checkpoint is possible any more
 
     const std::map<uint32_t, RankPlace> &all() const { return ranks_; }
-    std::vector<uint32_t> of(uint32_t member) const;
+    const std::set<uint32_t> &of(uint32_t member) const;
+    std::string list_of(uint32_t member) const;
     uint32_t expected() const { return expected_; }
     const std::string &refused() const { return refused_; }
     bool are_there() const { return !ranks_.empty() && ranks_.size() == expected_; }
     Result<void> complete() const; // all ranks are there, and the tree stands
+    // Whether complete() is EAGAIN, which costs nothing to ask for.
+    bool are_waited_for() const;
 
   private:
+    Error missing() const;
     void refuse(uint32_t member, const Message &rank, const std::string &why);
     void build_tree();
 
@@ -50,6 +59,8 @@ class JobRanks
     const Daemon &local_;
     Members &members_;
     std::map<uint32_t, RankPlace> ranks_;
+    std::map<uint32_t, std::set<uint32_t>> on_; // the ranks of each member that has any
+    size_t unplaced_ = 0;                       // members that the tree waits for
     uint32_t expected_ = 0;
     std::string space_; // the job's name at the launcher
     uint64_t generation_ = 0;

@@ -46,7 +46,14 @@ std::optional<std::string> Members::remove(uint32_t number)
         return std::nullopt;
     std::string name = std::move(at->second.name);
     all_.erase(at);
+    in_trouble_.erase(number);
     return name;
+}
+
+void Members::blame(uint32_t number, std::string trouble)
+{
+    if (all_.contains(number))
+        in_trouble_[number] = std::move(trouble);
 }
 
 Member *Members::find(uint32_t number)

@@ -29,7 +29,6 @@ struct Member { // a node
     std::vector<std::string> addresses = {};
     uint16_t port = 0;
     bool placed = false; // in the tree
-    std::string trouble = {};
     std::chrono::steady_clock::time_point heard = {}; // when its last message came
 };
 
@@ -41,6 +40,8 @@ class Members
     Member &add(const std::shared_ptr<Channel> &channel, const std::string &node,
                 const Message &first);
     std::optional<std::string> remove(uint32_t number); // its name; none: it was not there
+    void blame(uint32_t number, std::string trouble);   // its daemon has no place in the tree
+    const std::map<uint32_t, std::string> &in_trouble() const { return in_trouble_; }
 
     const std::map<uint32_t, Member> &all() const { return all_; }
     Member *find(uint32_t number); // null: it is gone
@@ -54,6 +55,7 @@ class Members
   private:
     Daemon &local_;
     std::map<uint32_t, Member> all_;
+    std::map<uint32_t, std::string> in_trouble_; // by number: what it is
     uint32_t next_ = 1;
 };
 
