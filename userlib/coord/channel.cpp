@@ -53,12 +53,13 @@ std::shared_ptr<Channel> Channel::accept(Loop &loop, int listener)
 Channel::Channel(Loop &loop, Fd socket, std::unique_ptr<Tls> tls)
     : loop_(loop), socket_(std::move(socket)), tls_(std::move(tls))
 {
-    fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
+    if (socket_)
+        fcntl(socket_.get(), F_SETFL, fcntl(socket_.get(), F_GETFL) | O_NONBLOCK);
 }
 
 Channel::~Channel()
 {
-    close();
+    Channel::close();
 }
 
 void Channel::close()
@@ -89,6 +90,7 @@ void Channel::send(FrameKind kind, std::string_view body)
 {
     if (!socket_)
         return;
+    sent_++;
     FrameHeader header;
     header.length = static_cast<uint32_t>(body.size());
     header.kind = kind;
@@ -166,6 +168,13 @@ void Channel::on_message(Speaker from, std::function<void(const Message &)> then
     };
 }
 
+bool Channel::take_frame(FrameKind kind, std::string_view body)
+{
+    taken_++;
+    tell(on_frame, kind, body);
+    return !refused_;
+}
+
 bool Channel::take_frames()
 {
     while (in_.size() >= sizeof(FrameHeader)) {
@@ -177,10 +186,10 @@ bool Channel::take_frames()
             break;
         const std::string body = in_.substr(sizeof(header), header.length);
         in_.erase(0, sizeof(header) + header.length);
-        tell(on_frame, header.kind, std::string_view(body));
+        const bool good = take_frame(header.kind, body);
         if (!socket_)
             return true;
-        if (refused_)
+        if (!good)
             return false;
     }
     return true;

@@ -26,36 +26,50 @@
 
 namespace cryo::coord {
 
+// The user id at the other end of a UNIX socket, and its process.
+struct Peer {
+    uint32_t uid;
+    int pid;
+};
+Peer peer_of(int socket);
+
+// Virtual is what a connection within one process does otherwise, without a socket.
 class Channel : public std::enable_shared_from_this<Channel>
 {
   public:
     static std::shared_ptr<Channel> make(Loop &loop, Fd socket, std::unique_ptr<Tls> tls = {});
     // A connection of this host, from a process of the user or root; null: none has come.
     static std::shared_ptr<Channel> accept(Loop &loop, int listener);
-    ~Channel();
+    virtual ~Channel();
     Channel(const Channel &) = delete;
     Channel &operator=(const Channel &) = delete;
 
-    void send(FrameKind kind, std::string_view body);
+    virtual void send(FrameKind kind, std::string_view body);
     void send(const Message &message) { send(FrameKind::json, message.pack()); }
     // Messages only, and only such as this speaker may send: else the connection ends.
     void on_message(Speaker from, std::function<void(const Message &)> then);
-    void close_when_sent();            // nothing more is read
-    void close();                      // without calling on_end
+    virtual void close_when_sent();    // nothing more is read
+    virtual void close();              // without calling on_end
     void refuse() { refused_ = true; } // in a callback: ends the connection, calls on_end
-    bool open() const { return bool(socket_); }
+    virtual bool open() const { return bool(socket_); }
     size_t waiting() const { return out_.size(); } // bytes that the other end has not taken yet
+    virtual Peer peer() const { return peer_of(socket_.get()); }
     int descriptor() const { return socket_.get(); }
     void limit(uint32_t body) { limit_ = body; } // of what an unknown peer may send
 
     const Tls *tls() const { return tls_.get(); }
+    uint64_t sent() const { return sent_; }   // frames
+    uint64_t taken() const { return taken_; } // the same
 
     std::function<void()> on_secure;
     std::function<void(FrameKind, std::string_view)> on_frame;
     std::function<void()> on_end;
 
-  private:
+  protected:
     Channel(Loop &loop, Fd socket, std::unique_ptr<Tls> tls);
+    bool take_frame(FrameKind kind, std::string_view body); // false: the connection has to end
+
+  private:
     void ready(short events);
     bool read_all();
     bool take_frames();
@@ -70,15 +84,10 @@ class Channel : public std::enable_shared_from_this<Channel>
     std::unique_ptr<Tls> tls_; // null: within one host
     std::string in_, out_;
     uint32_t limit_ = most_body;
+    uint64_t sent_ = 0;
+    uint64_t taken_ = 0;
     bool closing_ = false;
     bool refused_ = false; // what came is invalid
 };
-
-// The user id at the other end of a UNIX socket, and its process.
-struct Peer {
-    uint32_t uid;
-    int pid;
-};
-Peer peer_of(int socket);
 
 } // namespace cryo::coord

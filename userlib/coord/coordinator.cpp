@@ -29,9 +29,11 @@ constexpr std::chrono::milliseconds usual_end{5000};
 constexpr std::chrono::seconds sign_of_life{10}; // between what the supervisor is told
 constexpr int64_t early_ms = 100;                // between what commands are told that came early
 
-Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor)
+Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor,
+                         Ways ways)
     : loop_(loop), job_(job),
-      local_(loop, job, node, [this](const Message &message) { hear(0, message); }),
+      local_(
+          loop, job, node, [this](const Message &message) { hear(0, message); }, std::move(ways)),
       members_(local_), ranks_(job.id, local_, members_),
       others_(loop, job.launcher, local_, ranks_), commands_(loop), early_(loop, ranks_),
       leases_(loop, bool(supervisor)), supervised_(std::move(supervisor), leases_.longest())

@@ -27,7 +27,8 @@ class Coordinator
 {
   public:
     // `supervisor`: a pipe to it; none: nobody supervises the job.
-    Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor = Fd());
+    Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor = Fd(),
+                Ways ways = {});
     Result<void> begin();
     Daemon &local() { return local_; }
 

@@ -26,11 +26,11 @@ bool is_node_name(const std::string &name)
 
 } // namespace
 
-Daemon::Daemon(Loop &loop, Job job, std::string node, Report report)
+Daemon::Daemon(Loop &loop, Job job, std::string node, Report report, Ways ways)
     : loop_(loop), job_(std::move(job)), name_(std::move(node)), report_(std::move(report)),
-      strangers_(loop, from_elsewhere), ranks_(loop, report_),
-      tree_(loop, ranks_, report_, tree_events()),
-      images_(loop, job_.id, name_, ranks_, tree_, report_), lease_(loop, report_)
+      ways_(std::move(ways)), strangers_(loop, from_elsewhere), ranks_(loop, report_),
+      tree_(loop, ranks_, ways_, report_, tree_events()),
+      images_(loop, job_.id, name_, ranks_, tree_, ways_, report_), lease_(loop, report_)
 {
     ranks_.on_frame = [this](NodeRank &rank, FrameKind kind, std::string_view body) {
         rank_frame(rank, kind, body);
@@ -130,7 +130,10 @@ void Daemon::accept_daemon()
         std::make_unique<Tls>([this](const std::string &who) { return key_of(who); }));
     strangers_.meet(channel, address);
     Channel *at = channel.get();
-    channel->on_secure = [this, at] { introduced(at->shared_from_this()); };
+    channel->on_secure = [this, at] {
+        if (!meet(at->shared_from_this(), at->tls()->peer()))
+            at->refuse();
+    };
 }
 
 // The identity that a connection gives determines the key that it must have.
@@ -145,23 +148,20 @@ std::optional<Key> Daemon::key_of(const std::string &identity) const
     return of_set ? of_set : tree_.key_of(identity);
 }
 
-void Daemon::introduced(const std::shared_ptr<Channel> &channel)
+bool Daemon::meet(const std::shared_ptr<Channel> &channel, const std::string &who)
 {
-    const std::string who = channel->tls()->peer();
     if (const std::optional<uint32_t> child = tree_.child_of(who)) {
         strangers_.known(*channel);
         tree_.attach(channel, *child);
-        return;
+        return true;
     }
     if (images_.set().key_of(who)) {
         strangers_.known(*channel);
         images_.set().attach(channel, who);
-        return;
+        return true;
     }
-    if (!on_join || !who.starts_with(join_prefix)) { // the tree was rebuilt meanwhile
-        channel->refuse();
-        return;
-    }
+    if (!on_join || !who.starts_with(join_prefix)) // the tree was rebuilt meanwhile
+        return false;
     channel->limit(most_first_message);
     channel->on_message(Speaker::newcomer, [this, at = channel.get(), who](const Message &first) {
         const std::shared_ptr<Channel> one = at->shared_from_this();
@@ -169,6 +169,7 @@ void Daemon::introduced(const std::shared_ptr<Channel> &channel)
         one->limit(most_body);
         on_join(one, who.substr(strlen(join_prefix)), first);
     });
+    return true;
 }
 
 // ----------------------------------------------------------------------------- the coordinator

@@ -32,7 +32,7 @@ inline constexpr char join_prefix[] = "join/";
 class Daemon
 {
   public:
-    Daemon(Loop &loop, Job job, std::string node, Report report);
+    Daemon(Loop &loop, Job job, std::string node, Report report, Ways ways = {});
 
     Result<void> keep_port(const std::string &address); // for other daemons, refused for now
     Result<void> listen_to_daemons();
@@ -46,6 +46,10 @@ class Daemon
         return !ranks_.empty() || !ranks_.leashes().empty() || images_.has_orphans() ||
                images_.is_of_set();
     }
+    // Another daemon, or a rank, has connected; of the daemon it is proven who it is. False: none
+    // is expected of that name.
+    bool meet(const std::shared_ptr<Channel> &channel, const std::string &who);
+    void meet_rank(const std::shared_ptr<Channel> &channel) { ranks_.meet(channel); }
     NodeLease &lease() { return lease_; }
     void joined(const Message &message); // the first daemon has accepted this one
     bool had_ranks() const { return ranks_.had_any(); }
@@ -65,7 +69,6 @@ class Daemon
     void refuse_rank(const Message &message);
     void accept_daemon();
     std::optional<Key> key_of(const std::string &identity) const;
-    void introduced(const std::shared_ptr<Channel> &channel);
     void cancel(const Message &message);
     TreePlace::Events tree_events();
     void progress() const;
@@ -74,6 +77,7 @@ class Daemon
     Job job_;
     std::string name_;
     Report report_;
+    Ways ways_;
     Listening tcp_;
     bool listens_ = false;
     Strangers strangers_; // from other nodes

@@ -72,8 +72,8 @@ std::optional<std::string> directory_with(const std::string &token, const std::s
 } // namespace
 
 NodeImages::NodeImages(Loop &loop, const std::string &job, const std::string &node,
-                       NodeRanks &ranks, const TreePlace &tree, Report report)
-    : loop_(loop), node_(node), ranks_(ranks), tree_(tree), report_(report),
+                       NodeRanks &ranks, const TreePlace &tree, const Ways &ways, Report report)
+    : loop_(loop), node_(node), ranks_(ranks), tree_(tree), ways_(ways), report_(report),
       level_(loop, job, node,
              [this] { // a checkpoint that was to be prepared meanwhile is now
                  if (const std::optional<Message> next = std::exchange(to_prepare_, std::nullopt))
@@ -190,7 +190,7 @@ void NodeImages::take(NodeRank &rank)
                               .previous = task_->previous
                                               ? image_in(task_->directory, *task_->previous, rank)
                                               : std::string()};
-    rank.imager = std::make_unique<Imager>(loop_);
+    rank.imager = ways_.imager(loop_);
     if (Result<void> begun = rank.imager->start(
             rank.pid, place, task_->options,
             {.cut = [this, number] { cut(number); },

@@ -12,6 +12,7 @@
 #include "coord/node_level.hpp"
 #include "coord/node_ranks.hpp"
 #include "coord/node_set.hpp"
+#include "coord/ways.hpp"
 
 #include <map>
 #include <optional>
@@ -26,7 +27,7 @@ class NodeImages
 {
   public:
     NodeImages(Loop &loop, const std::string &job, const std::string &node, NodeRanks &ranks,
-               const TreePlace &tree, Report report);
+               const TreePlace &tree, const Ways &ways, Report report);
 
     void prepare(const Message &message);
     void cancel();
@@ -72,6 +73,7 @@ class NodeImages
     std::string node_;
     NodeRanks &ranks_;
     const TreePlace &tree_;
+    const Ways &ways_;
     Report report_;
     std::map<uint32_t, NodeRank> orphans_; // ended, while their frozen copies are written
     std::optional<Task> task_;

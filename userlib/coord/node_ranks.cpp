@@ -49,8 +49,12 @@ NodeRank *NodeRanks::find(uint32_t number)
 void NodeRanks::accept()
 {
     const std::shared_ptr<Channel> channel = Channel::accept(loop_, listener_.get());
-    if (channel == nullptr)
-        return;
+    if (channel != nullptr)
+        meet(channel);
+}
+
+void NodeRanks::meet(const std::shared_ptr<Channel> &channel)
+{
     strangers_.meet(channel, "");
     Channel *at = channel.get();
     channel->on_frame = [this, at](FrameKind kind, std::string_view body) {
@@ -93,7 +97,7 @@ void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view 
     had_any_ = true;
     NodeRank &rank = all_[hello.rank];
     rank.number = hello.rank;
-    rank.pid = peer_of(channel->descriptor()).pid;
+    rank.pid = channel->peer().pid;
     rank.channel = channel;
     const uint32_t number = hello.rank;
     channel->on_frame = [this, number](FrameKind kind, std::string_view frame) {

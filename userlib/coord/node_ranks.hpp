@@ -45,6 +45,7 @@ class NodeRanks
   public:
     NodeRanks(Loop &loop, Report report);
     Result<void> listen(const std::string &path);
+    void meet(const std::shared_ptr<Channel> &channel); // which has connected
     Leashes &leashes() { return leashes_; }
     const Leashes &leashes() const { return leashes_; }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/tree_place.hpp"
 
-#include "coord/net.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -24,8 +22,9 @@ std::string child_name(uint64_t generation, uint32_t index)
 
 } // namespace
 
-TreePlace::TreePlace(Loop &loop, NodeRanks &ranks, Report report, Events events)
-    : loop_(loop), ranks_(ranks), report_(std::move(report)), events_(std::move(events))
+TreePlace::TreePlace(Loop &loop, NodeRanks &ranks, const Ways &ways, Report report, Events events)
+    : loop_(loop), ranks_(ranks), ways_(ways), report_(std::move(report)),
+      events_(std::move(events))
 {}
 
 TreePlace::~TreePlace() = default;
@@ -115,7 +114,8 @@ void TreePlace::place(const Message &message)
         to_parent_ = {.addresses = parent.at("addresses").get<std::vector<std::string>>(),
                       .port = parent.at("port"),
                       .key = key_from_hex(parent.at("key")).value_or(random_key()),
-                      .index = message.fields.at("index")};
+                      .identity = child_name(generation_, message.fields.at("index"))};
+        tries_ = 0;
         connect_parent();
     }
     check_placed();
@@ -136,14 +136,12 @@ void TreePlace::detach()
 
 void TreePlace::connect_parent()
 {
-    Result<Fd> fd = connect_tcp(to_parent_.addresses, to_parent_.port);
-    if (!fd) {
-        try_parent_again(fd.error().text());
+    Result<std::shared_ptr<Channel>> channel = ways_.to_parent(loop_, to_parent_);
+    if (!channel) {
+        try_parent_again(channel.error().text());
         return;
     }
-    parent_ = Channel::make(
-        loop_, std::move(*fd),
-        std::make_unique<Tls>(child_name(generation_, to_parent_.index), to_parent_.key));
+    parent_ = std::move(*channel);
     parent_->on_end = [this] {
         if (!has_parent_)
             try_parent_again("the daemon above it does not take it");
@@ -163,11 +161,11 @@ void TreePlace::connect_parent()
 
 void TreePlace::try_parent_again(const std::string &error)
 {
-    if (to_parent_.tries++ >= most_tries) {
+    if (tries_++ >= most_tries) {
         report_(Message(Type::unplaced, {{"error", error}}));
         return;
     }
-    const int64_t wait = std::min(first_try_ms << std::min(to_parent_.tries, 6), longest_try_ms);
+    const int64_t wait = std::min(first_try_ms << std::min(tries_, 6), longest_try_ms);
     loop_.after(wait, [this, generation = generation_] {
         if (generation == generation_ && !has_parent_)
             connect_parent();

@@ -3,7 +3,7 @@
 // A daemon's place in the tree of daemons: its node of the agreement (bookmark/node.hpp), the
 // connections to its parent and its children, and how it identifies them.
 //
-//     TreePlace tree(loop, ranks, report, {.progress = ..., .state = ..., .wanted = ...});
+//     TreePlace tree(loop, ranks, ways, report, {.progress = ..., .state = ..., .wanted = ...});
 //     tree.place(message);                        // from the coordinator: the tree is another one
 //     if (const auto child = tree.child_of(who))  // a daemon has connected, with key_of(who)
 //         tree.attach(channel, *child);
@@ -12,6 +12,7 @@
 #include "bookmark/node.hpp"
 #include "coord/node_ranks.hpp"
 #include "coord/tls.hpp"
+#include "coord/ways.hpp"
 
 #include <functional>
 #include <map>
@@ -31,7 +32,7 @@ class TreePlace final : private bookmark::Node::Output
         std::function<void(const bookmark::StateEntry &)> state;
         std::function<void()> wanted;
     };
-    TreePlace(Loop &loop, NodeRanks &ranks, Report report, Events events);
+    TreePlace(Loop &loop, NodeRanks &ranks, const Ways &ways, Report report, Events events);
     ~TreePlace() override;
 
     void place(const Message &message);
@@ -56,22 +57,16 @@ class TreePlace final : private bookmark::Node::Output
     void state(const bookmark::StateEntry &state) override { events_.state(state); }
     void wanted() override { events_.wanted(); }
 
-    struct Parent {
-        std::vector<std::string> addresses;
-        uint16_t port = 0;
-        Key key = {};       // shared with it, and with no other daemon
-        uint32_t index = 0; // this daemon's index
-        int tries = 0;
-    };
-
     Loop &loop_;
     NodeRanks &ranks_;
+    const Ways &ways_;
     Report report_;
     Events events_;
     uint64_t generation_ = 0;
     std::unique_ptr<bookmark::Node> node_;
     std::shared_ptr<Channel> parent_;
-    Parent to_parent_;
+    ParentAt to_parent_;
+    int tries_ = 0;                                  // to reach it
     bool has_parent_ = false;                        // it is connected, or there is none
     std::vector<std::shared_ptr<Channel>> children_; // by child daemon; null: not connected yet
     std::vector<uint32_t> child_ranks_;              // the children after the daemons
