@@ -41,6 +41,10 @@ class Topology
     uint32_t parent(uint32_t daemon) const { return nodes_[daemon].parent; }
     std::span<const uint32_t> children(uint32_t daemon) const { return nodes_[daemon].children; }
     std::span<const WorldRank> ranks(uint32_t daemon) const { return ranks_of_[daemon]; }
+    uint32_t nodes(uint32_t daemon) const // of the subtree, with its root
+    {
+        return nodes_[daemon].end - daemon;
+    }
     uint32_t depth() const { return depth_; } // hops between root and the farthest rank
     Routes routes(uint32_t daemon) const;
 

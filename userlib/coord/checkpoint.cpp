@@ -39,7 +39,7 @@ json local_level(const json &request, const std::string &name)
 
 Checkpoint::Checkpoint(uint64_t number, const json &request, Surroundings around)
     : around_(std::move(around)), number_(number), request_(request), reports_(around_.ranks.all()),
-      agreement_(around_.local), silence_(around_.members),
+      agreement_(around_.local), silence_(around_.members, number_),
       standstill_(request, reports_, around_.members),
       redundant_(around_.loop, around_.members, around_.local), snapshot_(around_.loop)
 {}
@@ -81,7 +81,7 @@ Result<void> Checkpoint::begin()
         prepare.fields["previous"] = *previous;
     if (request_.contains("local"))
         prepare.fields["local"] = local_level(request_, snapshot_.level_name());
-    around_.members.tell_all(prepare);
+    around_.members.tell_along_tree(prepare);
     if (stage_ != Stage::over) // this node's daemon may have answered already
         watch_members();
     return {};
@@ -386,8 +386,7 @@ void Checkpoint::look_at_images()
 void Checkpoint::watch_members()
 {
     const auto limit = longest_silence();
-    silence_.asked();
-    around_.members.tell_all(Message(Type::look));
+    around_.members.tell_along_tree(Message(Type::look, {{"number", silence_.asked()}}));
     if (stage_ == Stage::over)
         return;
     around_.loop.after(limit.count() / looks_in_silence, [weak = weak_from_this()] {

@@ -48,6 +48,8 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
 
     Result<void> begin();
     void hear(uint32_t member, const Message &message);
+    // Of the daemons below a child of this one; false: it cannot know that.
+    bool hear_joined(uint32_t child, const Message &message);
     void rank_left(uint32_t rank);
     // `lost`: why its ranks cannot be reached; "": it had none.
     void member_gone(uint32_t member, const std::string &node, const std::string &lost);
@@ -86,6 +88,11 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     void tell_missing();
     void image_came(const Message &message);
     void add_image(SnapshotImage image, uint64_t stopped_ns);
+    bool hear_alive(uint32_t child, const nlohmann::json &fields);
+    bool hear_prepared(uint32_t child, const nlohmann::json &runs);
+    bool hear_images(uint32_t child, const nlohmann::json &fields);
+    bool each_rank(uint32_t child, const nlohmann::json &runs,
+                   const std::function<void(uint32_t)> &call);
     void image_on_node(uint32_t rank);
     void images_grow(uint32_t member, const Message &message);
     void look_at_images();

@@ -113,8 +113,13 @@ void Checkpoint::established()
     if (wanted != "none")
         silent = resumed_.empty() ? silence_.why() : resumed_;
     const std::string after = silent ? "none" : wanted;
-    around_.members.tell_all(
-        Message(Type::finish, {{"after", after}, {"redundant", is_redundant_}}));
+    const Message finish(Type::finish,
+                         {{"checkpoint", number_}, {"after", after}, {"redundant", is_redundant_}});
+    // Ranks that wait for it do not wait for the daemons on the way.
+    if (wanted == "none")
+        around_.members.tell_along_tree(finish);
+    else
+        around_.members.tell_all(finish);
     around_.watchers.say(after == "stop" ? "stopped" : "established");
     if (silent)
         around_.watchers.tell(

@@ -60,6 +60,10 @@ Result<void> Coordinator::begin()
         return listening;
     local_.on_join = [this](const std::shared_ptr<Channel> &channel, const std::string &node,
                             const Message &first) { joined(channel, node, first); };
+    local_.on_reports = [this](uint32_t child, const Message &message) {
+        const auto now = now_;
+        return !now || now->hear_joined(child, message);
+    };
     local_.on_progress = [this] {
         if (const auto now = now_)
             now->look_at_tree();

@@ -30,7 +30,10 @@ Daemon::Daemon(Loop &loop, Job job, std::string node, Report report, Ways ways)
     : loop_(loop), job_(std::move(job)), name_(std::move(node)), report_(std::move(report)),
       ways_(std::move(ways)), strangers_(loop, from_elsewhere), ranks_(loop, report_),
       tree_(loop, ranks_, ways_, report_, tree_events()),
-      images_(loop, job_.id, name_, ranks_, tree_, ways_, report_), lease_(loop, report_)
+      joined_(loop, [this](const Message &message) { tree_.tell_parent(message); }),
+      images_(loop, job_.id, name_, ranks_, tree_, ways_,
+              [this](const Message &message) { say(message); }),
+      lease_(loop, report_)
 {
     ranks_.on_frame = [this](NodeRank &rank, FrameKind kind, std::string_view body) {
         rank_frame(rank, kind, body);
@@ -90,6 +93,9 @@ void Daemon::rank_ended(uint32_t number)
         return;
     const std::optional<uint32_t> child = rank->child;
     const bool was_told = !rank->news;
+    // What is joined may be on its way still, and the end of the rank would come first.
+    if (tree_.is_joined() && images_.is_frozen(*rank))
+        report_(images_.cut_of(*rank));
     const bool was_saving = images_.part_from(*rank);
     ranks_.remove(number);
     if (was_saving)
@@ -189,17 +195,21 @@ void Daemon::command(const Message &message)
         break;
     case Type::place:
         tree_.place(message);
+        joined_.place(tree_.index(), tree_.nodes_below(), tree_.ranks_below());
         break;
     case Type::rank_refused:
         refuse_rank(message);
         break;
     case Type::prepare:
+        said_.clear();
+        is_alone_ = false;
         images_.prepare(message);
         break;
     case Type::cancel:
         cancel(message);
         break;
     case Type::finish:
+        said_.clear();
         images_.finish(message);
         loop_.after(0, [this] { progress(); }); // it may be all that this daemon was there for
         break;
@@ -207,6 +217,7 @@ void Daemon::command(const Message &message)
         images_.encode(message);
         break;
     case Type::look:
+        joined_.look(message.fields.value("number", uint64_t(0)));
         images_.look();
         break;
     case Type::go_on:
@@ -220,10 +231,32 @@ void Daemon::command(const Message &message)
 
 void Daemon::cancel(const Message &message)
 {
-    images_.cancel();
+    said_.clear();
+    images_.cancel(message.fields.at("checkpoint"));
     tree_.cancelled();
     report_(Message(Type::idle, {{"checkpoint", message.fields.at("checkpoint")}}));
     loop_.after(0, [this] { progress(); }); // as after `finish`
+}
+
+// Of the images, to the first daemon. That one itself joins nothing.
+void Daemon::say(const Message &message)
+{
+    const bool is_first = tree_.index() == 0;
+    const bool is_of_images =
+        message.type == Type::cut || message.type == Type::local || message.type == Type::image;
+    if (!tree_.is_joined() || is_first || (is_alone_ && is_of_images) || !joined_.add(message))
+        report_(message);
+    else if (is_of_images)
+        said_.push_back(message);
+}
+
+// The tree is another one, since the next mpirun of a script has ranks while the images of those of
+// the last one are still being written. What was on its way is said straight to the first daemon.
+void Daemon::say_again()
+{
+    is_alone_ = true;
+    for (const Message &message : std::exchange(said_, {}))
+        report_(message);
 }
 
 TreePlace::Events Daemon::tree_events()
@@ -238,7 +271,13 @@ TreePlace::Events Daemon::tree_events()
                 [this] {
                     if (on_wanted)
                         on_wanted();
-                }};
+                },
+            .reports =
+                [this](uint32_t child, const Message &message) {
+                    return on_reports ? on_reports(child, message) : joined_.take(message);
+                },
+            .command = [this](const Message &message) { command(message); },
+            .parted = [this] { say_again(); }};
 }
 
 void Daemon::progress() const

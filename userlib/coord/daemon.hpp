@@ -12,6 +12,7 @@
 #pragma once
 
 #include "coord/job.hpp"
+#include "coord/joined_reports.hpp"
 #include "coord/net.hpp"
 #include "coord/node_images.hpp"
 #include "coord/node_lease.hpp"
@@ -23,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace cryo::coord {
 
@@ -44,7 +46,7 @@ class Daemon
     bool busy() const
     {
         return !ranks_.empty() || !ranks_.leashes().empty() || images_.has_orphans() ||
-               images_.is_of_set();
+               images_.is_of_set() || (tree_.is_joined() && images_.has_task());
     }
     // Another daemon, or a rank, has connected; of the daemon it is proven who it is. False: none
     // is expected of that name.
@@ -57,6 +59,9 @@ class Daemon
     // For the coordinator, in the first daemon.
     bookmark::Node *node() { return tree_.node(); }
     const bookmark::Node *node() const { return tree_.node(); }
+    void tell_below(const Message &message) const { tree_.tell_children(message); }
+    // What was joined below a child of it (joined_reports.hpp); false: that one cannot know it.
+    std::function<bool(uint32_t child, const Message &)> on_reports;
     std::function<void(const bookmark::StateEntry &)> on_state;
     std::function<void()> on_wanted;
     std::function<void()> on_progress; // the tree has sent something
@@ -70,6 +75,8 @@ class Daemon
     void accept_daemon();
     std::optional<Key> key_of(const std::string &identity) const;
     void cancel(const Message &message);
+    void say(const Message &message);
+    void say_again();
     TreePlace::Events tree_events();
     void progress() const;
 
@@ -83,6 +90,9 @@ class Daemon
     Strangers strangers_; // from other nodes
     NodeRanks ranks_;
     TreePlace tree_;
+    JoinedReports joined_;
+    std::vector<Message> said_; // along the tree, of this node's images in the checkpoint under way
+    bool is_alone_ = false;     // no such words go along the tree until the next one
     NodeImages images_;
     NodeLease lease_;
 };

@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t most_waiting = 1 << 20; // bytes, of refusals
 constexpr size_t most_named = 8;         // ranks, in a text
+constexpr size_t most_alone = 16;        // daemons, each of which is told everything by itself
 
 uint32_t fanout()
 {
@@ -149,6 +150,44 @@ std::string JobRanks::list_of(uint32_t member) const
     return coord::list_of(first, all.size());
 }
 
+// What is said along the tree is checked by it.
+void JobRanks::place(const bookmark::Topology &tree, const std::vector<uint32_t> &members)
+{
+    const bool joined = members.size() > most_alone;
+    members_.forget_tree();
+    members_.set_joined(joined);
+    tree_ = members;
+    children_.assign(tree.children(0).begin(), tree.children(0).end());
+    for (uint32_t d = 0; d < members.size(); d++) {
+        Member *member = members_.find(members[d]);
+        if (member == nullptr)
+            continue;
+        member->placed = false;
+        member->index = joined ? std::optional(d) : std::nullopt;
+        member->above = d == 0 ? 0 : members[tree.parent(d)];
+    }
+}
+
+std::optional<uint32_t> JobRanks::member_below(uint32_t child, uint32_t index) const
+{
+    if (child >= children_.size() || index >= tree_.size())
+        return std::nullopt;
+    const bool is_last = child + 1 == children_.size();
+    const size_t end = is_last ? tree_.size() : children_[child + 1];
+    return index >= children_[child] && index < end ? std::optional(tree_[index]) : std::nullopt;
+}
+
+bool JobRanks::is_below(uint32_t child, uint32_t member) const
+{
+    const Member *at = members_.find(member);
+    return at != nullptr && at->index && member_below(child, *at->index) == member;
+}
+
+uint32_t JobRanks::child(uint32_t child) const
+{
+    return tree_[children_[child]];
+}
+
 void JobRanks::build_tree()
 {
     // Daemon 0 of the tree is this one, with or without ranks.
@@ -163,6 +202,7 @@ void JobRanks::build_tree()
     for (const uint32_t member : members)
         ranks_of.emplace_back(of(member).begin(), of(member).end());
     const bookmark::Topology tree(std::move(ranks_of), fanout());
+    place(tree, members);
     built_ = true;
     generation_++;
     // Each key is sent only to the two daemons that it is for, over their own connections.
@@ -170,8 +210,6 @@ void JobRanks::build_tree()
     for (uint32_t d = 0; d < members.size(); d++)
         keys.push_back(to_hex(random_key()));
     for (uint32_t d = 0; d < members.size(); d++) {
-        if (Member *member = members_.find(members[d]); member != nullptr)
-            member->placed = false;
         json runs = json::array();
         for (const bookmark::Routes::Run &run : tree.routes(d).runs)
             runs.push_back({run.first, run.last, run.child});
@@ -180,6 +218,8 @@ void JobRanks::build_tree()
                                       {"daemons", tree.children(d)},
                                       {"ranks", tree.ranks(d)},
                                       {"runs", runs}});
+        if (members.size() > most_alone)
+            message.fields["nodes"] = tree.nodes(d);
         for (const uint32_t child : tree.children(d))
             message.fields["keys"].push_back(keys[child]);
         if (d != 0) {

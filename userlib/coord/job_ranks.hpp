@@ -15,10 +15,15 @@
 #include "coord/members.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace cryo::bookmark {
+class Topology;
+}
 
 namespace cryo::coord {
 
@@ -41,6 +46,11 @@ class JobRanks
     void lose(std::string why) { lost_ = std::move(why); } // no checkpoint is possible any more
 
     const std::map<uint32_t, RankPlace> &all() const { return ranks_; }
+    // The tree, by the children of the first daemon (joined_reports.hpp): the member with this
+    // number in it; none: it is not below that child.
+    std::optional<uint32_t> member_below(uint32_t child, uint32_t index) const;
+    bool is_below(uint32_t child, uint32_t member) const;
+    uint32_t child(uint32_t child) const; // the member
     const std::set<uint32_t> &of(uint32_t member) const;
     std::string list_of(uint32_t member) const;
     uint32_t expected() const { return expected_; }
@@ -52,6 +62,7 @@ class JobRanks
 
   private:
     Error missing() const;
+    void place(const bookmark::Topology &tree, const std::vector<uint32_t> &members);
     void refuse(uint32_t member, const Message &rank, const std::string &why);
     void build_tree();
 
@@ -61,6 +72,8 @@ class JobRanks
     std::map<uint32_t, RankPlace> ranks_;
     std::map<uint32_t, std::set<uint32_t>> on_; // the ranks of each member that has any
     size_t unplaced_ = 0;                       // members that the tree waits for
+    std::vector<uint32_t> tree_;                // members, as they are numbered in it
+    std::vector<uint32_t> children_;            // of the first daemon, by that number
     uint32_t expected_ = 0;
     std::string space_; // the job's name at the launcher
     uint64_t generation_ = 0;

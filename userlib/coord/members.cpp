@@ -62,6 +62,12 @@ Member *Members::find(uint32_t number)
     return at != all_.end() ? &at->second : nullptr;
 }
 
+const Member *Members::find(uint32_t number) const
+{
+    const auto at = all_.find(number);
+    return at != all_.end() ? &at->second : nullptr;
+}
+
 std::string Members::name(uint32_t number) const
 {
     const auto at = all_.find(number);
@@ -86,6 +92,31 @@ void Members::tell_all(const Message &message)
         all.push_back(number);
     for (const uint32_t number : all)
         tell(number, message);
+}
+
+// Daemons without ranks have no place there.
+void Members::tell_along_tree(const Message &message)
+{
+    if (!joined_) {
+        tell_all(message);
+        return;
+    }
+    std::vector<uint32_t> others;
+    for (const auto &[number, member] : all_) {
+        if (number != 0 && !member.index)
+            others.push_back(number);
+    }
+    local_.tell_below(message);
+    for (const uint32_t number : others)
+        tell(number, message);
+    local_.command(message);
+}
+
+void Members::forget_tree()
+{
+    joined_ = false;
+    for (auto &[number, member] : all_)
+        member.index.reset();
 }
 
 void Members::expel(uint32_t number, const std::string &why)

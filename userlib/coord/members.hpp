@@ -29,6 +29,9 @@ struct Member { // a node
     std::vector<std::string> addresses = {};
     uint16_t port = 0;
     bool placed = false; // in the tree
+    // There, if what is said of a checkpoint is joined (joined_reports.hpp).
+    std::optional<uint32_t> index = {};
+    uint32_t above = 0;                               // the member
     std::chrono::steady_clock::time_point heard = {}; // when its last message came
 };
 
@@ -45,10 +48,15 @@ class Members
 
     const std::map<uint32_t, Member> &all() const { return all_; }
     Member *find(uint32_t number); // null: it is gone
+    const Member *find(uint32_t number) const;
     std::string name(uint32_t number) const;
 
     void tell(uint32_t number, const Message &message);
     void tell_all(const Message &message);
+    // Along the tree, if that is how things are said in this job.
+    void tell_along_tree(const Message &message);
+    void set_joined(bool joined) { joined_ = joined; }
+    void forget_tree();
     // Ends the connection of a daemon that is not one of Cryo's, or a broken one.
     void expel(uint32_t number, const std::string &why);
 
@@ -57,6 +65,7 @@ class Members
     std::map<uint32_t, Member> all_;
     std::map<uint32_t, std::string> in_trouble_; // by number: what it is
     uint32_t next_ = 1;
+    bool joined_ = false;
 };
 
 } // namespace cryo::coord

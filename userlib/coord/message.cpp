@@ -23,6 +23,7 @@ enum class Kind : uint8_t {
     name,    // of a file in a directory: text without '/', and neither "." nor ".."
     path,    // a text that begins with '/'
     numbers, // at most `most` of them
+    sizes,   // the same, of bytes
     triples, // at most `most` times three numbers
     texts,   // at most `most` of them, each of at most most_text bytes
     words,   // as texts, none longer than most_word bytes
@@ -101,6 +102,23 @@ constexpr Field image[] = {checkpoint_number,
 constexpr Field image_progress[] = {rank_number, {"bytes", Kind::number, most_number}};
 constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_progress}};
 
+// Of the daemons below one, and of itself (joined_reports.hpp). Nodes by their numbers in the tree,
+// and ranks, both as runs.
+constexpr Field reports[] = {{"checkpoint", Kind::number, most_number, optional},
+                             {"prepared", Kind::numbers, 2 * most_ranks, optional},
+                             {"cut", Kind::numbers, 2 * most_ranks, optional},
+                             {"local", Kind::numbers, 2 * most_ranks, optional},
+                             {"images", Kind::numbers, 2 * most_ranks, optional},
+                             {"bytes", Kind::sizes, most_ranks, optional},
+                             {"checksums", Kind::words, most_ranks, optional},
+                             {"stopped_ns", Kind::number, most_number, optional},
+                             {"notices", Kind::texts, most_ranks, optional},
+                             {"look", Kind::number, most_number, optional},
+                             {"alive", Kind::numbers, 2 * most_ranks, optional},
+                             {"growing", Kind::numbers, 2 * most_ranks, optional},
+                             {"sizes", Kind::sizes, most_ranks, optional}};
+constexpr Field look[] = {{"number", Kind::number, most_number, optional}};
+
 constexpr Field parent[] = {addresses, port, {"key", Kind::text, most_word}};
 constexpr Field place[] = {generation,
                            {"index", Kind::number, most_index},
@@ -108,6 +126,7 @@ constexpr Field place[] = {generation,
                            {"daemons", Kind::numbers, most_ranks},
                            {"ranks", Kind::numbers, most_ranks},
                            {"keys", Kind::words, most_ranks, optional},
+                           {"nodes", Kind::number, most_ranks, optional},
                            {"runs", Kind::triples, most_ranks}};
 constexpr bool of_job(const cli::CommonOption &option)
 {
@@ -139,7 +158,8 @@ constexpr Field prepare[] = {checkpoint_number,
                              {"hold", Kind::flag},
                              {"previous", Kind::number, most_index, optional},
                              {"local", Kind::object, 0, optional, local_level}};
-constexpr Field finish[] = {{"after", Kind::text, most_word},
+constexpr Field finish[] = {{"checkpoint", Kind::number, most_number, optional},
+                            {"after", Kind::text, most_word},
                             {"redundant", Kind::flag, 0, optional}};
 
 // A set of nodes, and which of them is spoken to. Names of files are made of these numbers by those
@@ -220,6 +240,7 @@ constexpr Form forms[] = {
     {Type::encoded, Speaker::member, "encoded", encoded},
     {Type::idle, Speaker::member, "idle", only_checkpoint},
     {Type::alive, Speaker::member, "alive", alive},
+    {Type::reports, Speaker::member, "reports", reports},
     {Type::renew, Speaker::member, "renew", only_number},
     {Type::leaving, Speaker::member, "leaving", {}},
     {Type::joined, Speaker::coordinator, "joined", joined},
@@ -230,7 +251,7 @@ constexpr Form forms[] = {
     {Type::cancel, Speaker::coordinator, "cancel", only_checkpoint},
     {Type::finish, Speaker::coordinator, "finish", finish},
     {Type::encode, Speaker::coordinator, "encode", encode},
-    {Type::look, Speaker::coordinator, "look", {}},
+    {Type::look, Speaker::coordinator, "look", look},
     {Type::go_on, Speaker::coordinator, "continue", {}},
     {Type::checkpoint, Speaker::command, "checkpoint", checkpoint},
     {Type::status_wanted, Speaker::command, "status", {}},
@@ -298,6 +319,9 @@ bool fits(const json &value, const Field &field)
     case Kind::numbers:
         return list_up_to(value, field.most,
                           [](const json &one) { return number_up_to(one, most_index); });
+    case Kind::sizes:
+        return list_up_to(value, field.most,
+                          [](const json &one) { return number_up_to(one, most_number); });
     case Kind::triples:
         return list_up_to(value, field.most, [](const json &one) {
             return one.size() == 3 && list_up_to(one, 3, [](const json &number) {

@@ -39,6 +39,7 @@ enum class Type : uint8_t {
     encoded,
     idle,
     alive,
+    reports,
     joined,
     rank_refused,
     place,

@@ -8,6 +8,7 @@
 #include "coord/snapshot_removal.hpp"
 #include "coord/tree_place.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -90,6 +91,8 @@ void NodeImages::prepare(const Message &message)
     }
     Task task;
     task.number = message.fields.at("checkpoint");
+    if (task.number <= cancelled_)
+        return;
     task.directory = message.fields.at("directory");
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
@@ -111,12 +114,15 @@ void NodeImages::prepare(const Message &message)
         task.directory = std::move(*seen);
         task.in_set = local.is_object() && local.value("alone", false);
         task_ = std::move(task);
+        for (auto &[number, rank] : ranks_.all())
+            rank.frozen = false; // as it was for the one before
     }
     report_(answer);
 }
 
-void NodeImages::cancel()
+void NodeImages::cancel(uint64_t checkpoint)
 {
+    cancelled_ = std::max(cancelled_, checkpoint);
     for (auto &[number, rank] : ranks_.all()) {
         rank.imager.reset();
         answer(rank, false);
@@ -131,6 +137,8 @@ void NodeImages::cancel()
 // The snapshot is committed: held ranks resume, stop, or end.
 void NodeImages::finish(const Message &message)
 {
+    if (task_ && message.fields.value("checkpoint", task_->number) != task_->number)
+        return; // of an earlier one, and by a longer way
     const std::string after = message.fields.at("after");
     for (auto &[number, rank] : ranks_.all()) {
         if (after == "stop")
@@ -240,7 +248,12 @@ void NodeImages::cut(uint32_t number)
         return;
     rank->frozen = true;
     let_go_on(*rank);
-    report_(Message(Type::cut, {{"checkpoint", task_->number}, {"rank", number}}));
+    report_(cut_of(*rank));
+}
+
+Message NodeImages::cut_of(const NodeRank &rank) const
+{
+    return Message(Type::cut, {{"checkpoint", task_->number}, {"rank", rank.number}});
 }
 
 // The image is complete on this node, and is being copied: a rank that had to wait may go on.
@@ -254,7 +267,7 @@ void NodeImages::stored(uint32_t number)
     const Message stored(Type::local, {{"checkpoint", task_->number}, {"rank", number}});
     if (!was_frozen) {
         let_go_on(*rank);
-        report_(Message(Type::cut, {{"checkpoint", task_->number}, {"rank", number}}));
+        report_(cut_of(*rank));
     }
     report_(stored);
 }
@@ -271,6 +284,7 @@ void NodeImages::ended(uint32_t number, const Taken &taken)
         return;
     }
     rank->imager.reset();
+    rank->frozen = true;
     if (!orphans_.contains(number))
         let_go_on(*rank);
     Message image(Type::image, {{"checkpoint", task_->number},

@@ -30,7 +30,7 @@ class NodeImages
                const TreePlace &tree, const Ways &ways, Report report);
 
     void prepare(const Message &message);
-    void cancel();
+    void cancel(uint64_t checkpoint);
     void finish(const Message &message);
     void encode(const Message &message); // parity of what is here, and of other nodes' images
     NodeSet &set() { return set_; }
@@ -43,6 +43,11 @@ class NodeImages
     // To be called before a rank is removed; true: its image was being taken, and has failed.
     bool part_from(NodeRank &rank);
     void report_failure(uint32_t rank, const std::string &why, int code);
+    bool has_task() const { return task_.has_value(); }
+    // Of the checkpoint under way: its image needs nothing more of it, and the message that says
+    // so.
+    bool is_frozen(const NodeRank &rank) const { return task_ && rank.frozen; }
+    Message cut_of(const NodeRank &rank) const;
     bool has_orphans() const { return !orphans_.empty(); }
     // Until the end of the checkpoint: other nodes still need what is here, or will.
     bool is_of_set() const { return task_ && task_->in_set && !task_->near.empty(); }
@@ -77,6 +82,7 @@ class NodeImages
     Report report_;
     std::map<uint32_t, NodeRank> orphans_; // ended, while their frozen copies are written
     std::optional<Task> task_;
+    uint64_t cancelled_ = 0; // the last checkpoint that was: `prepare` may come by a longer way
     std::optional<Message> to_prepare_; // when older levels are gone
     NodeLevel level_;
     NodeSet set_;

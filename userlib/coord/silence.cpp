@@ -8,14 +8,49 @@
 
 namespace cryo::coord {
 
+namespace {
+
+constexpr size_t most_named = 8; // of many nodes
+constexpr size_t most_questions = 64;
+
+} // namespace
+
+uint64_t Silence::asked()
+{
+    asked_ = Clock::now();
+    times_.emplace(++numbers_, asked_);
+    if (times_.size() > most_questions)
+        times_.erase(times_.begin());
+    return numbers_;
+}
+
+std::optional<Silence::Clock::time_point> Silence::when_asked(uint64_t number) const
+{
+    const auto at = times_.find(number);
+    return at != times_.end() ? std::optional(at->second) : std::nullopt;
+}
+
+bool Silence::is_silent(const Member &one) const
+{
+    return Clock::now() - std::max(one.heard, begun_) >= longest_silence();
+}
+
 std::vector<uint32_t> Silence::silent() const
 {
     std::vector<uint32_t> silent;
     for (const auto &[number, one] : members_.all()) {
-        if (Clock::now() - std::max(one.heard, begun_) >= longest_silence())
+        if (is_silent(one))
             silent.push_back(number);
     }
     return silent;
+}
+
+// Where answers come along the tree, a daemon that says nothing keeps back what all below it say.
+bool Silence::is_cut_off(uint32_t number) const
+{
+    const Member *one = members_.find(number);
+    const Member *above = one != nullptr && one->index ? members_.find(one->above) : nullptr;
+    return above != nullptr && above->number != 0 && is_silent(*above);
 }
 
 std::optional<std::string> Silence::why() const
@@ -24,12 +59,15 @@ std::optional<std::string> Silence::why() const
     if (own >= longest_silence())
         return fmt::format("node {}: its daemon, the job's first, stood still for {}",
                            members_.name(0), in_seconds(own));
-    const std::vector<uint32_t> all = silent();
+    std::vector<uint32_t> all = silent();
     if (all.empty())
         return std::nullopt;
+    std::erase_if(all, [this](uint32_t number) { return is_cut_off(number); });
     std::string names;
-    for (const uint32_t number : all)
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", members_.name(number));
+    for (size_t i = 0; i < std::min(all.size(), most_named); i++)
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", members_.name(all[i]));
+    if (all.size() > most_named)
+        names += fmt::format(" and {} more", all.size() - most_named);
     return fmt::format("node {}: its daemon has said nothing for {}; look at that node, or give it "
                        "longer (CRYO_DEADLINE)",
                        names, in_seconds(longest_silence()));

@@ -4,7 +4,7 @@
 // checkpoint must not wait endlessly for them, because programs are stopped meanwhile. So they are
 // asked regularly.
 //
-//     Silence silence(members);
+//     Silence silence(members, 3);
 //     silence.asked();                               // whenever they are asked
 //     if (const auto why = silence.why()) ...        // one was stopped or busy for too long
 #pragma once
@@ -12,6 +12,8 @@
 #include "coord/members.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,8 +25,12 @@ class Silence
   public:
     using Clock = std::chrono::steady_clock;
 
-    explicit Silence(const Members &members) : members_(members) {}
-    void asked() { asked_ = Clock::now(); }
+    // Of that checkpoint: an answer to a question of another one is none.
+    Silence(const Members &members, uint64_t checkpoint)
+        : members_(members), numbers_(checkpoint << bits_of_numbers)
+    {}
+    uint64_t asked(); // the number of the question, with which joined answers come
+    std::optional<Clock::time_point> when_asked(uint64_t number) const; // none: too long ago
     Clock::duration since_asked() const { return Clock::now() - asked_; }
     std::chrono::duration<double> since_begun() const { return Clock::now() - begun_; }
     std::vector<uint32_t> silent() const;
@@ -32,9 +38,15 @@ class Silence
     std::optional<std::string> why() const;
 
   private:
+    bool is_silent(const Member &one) const;
+    bool is_cut_off(uint32_t number) const;
+
     const Members &members_;
     Clock::time_point begun_ = Clock::now();
     Clock::time_point asked_ = begun_;
+    static constexpr int bits_of_numbers = 32;
+    uint64_t numbers_;
+    std::map<uint64_t, Clock::time_point> times_; // of the last questions
 };
 
 } // namespace cryo::coord

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 namespace cryo::coord {
 
@@ -60,8 +61,7 @@ void TreePlace::attach(const std::shared_ptr<Channel> &channel, uint32_t child)
     channel->on_frame = [this, child, raw](FrameKind kind, std::string_view body) {
         if (!node_ || children_.size() <= child || children_[child].get() != raw)
             return;
-        const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
-        if (kind != FrameKind::bookmark || !node_->from_child(child, {bytes, body.size()}))
+        if (!take(child, kind, body))
             raw->refuse();
         events_.progress();
     };
@@ -72,6 +72,47 @@ void TreePlace::attach(const std::shared_ptr<Channel> &channel, uint32_t child)
         events_.progress();
     };
     check_placed();
+}
+
+bool TreePlace::take(uint32_t child, FrameKind kind, std::string_view body)
+{
+    if (kind == FrameKind::json && is_joined()) {
+        const Result<Message> message = unpack(Speaker::member, body);
+        return message && message->type == Type::reports && events_.reports(child, *message);
+    }
+    const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
+    return kind == FrameKind::bookmark && node_->from_child(child, {bytes, body.size()});
+}
+
+// The first daemon's words, of which the daemon above passes on these alone.
+bool TreePlace::take_from_parent(FrameKind kind, std::string_view body)
+{
+    if (kind == FrameKind::json && is_joined()) {
+        const Result<Message> message = unpack(Speaker::coordinator, body);
+        if (!message || (message->type != Type::prepare && message->type != Type::look &&
+                         message->type != Type::finish))
+            return false;
+        tell_children(*message);
+        events_.command(*message);
+        return true;
+    }
+    const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
+    return kind == FrameKind::bookmark && (!node_ || node_->from_parent({bytes, body.size()}));
+}
+
+void TreePlace::tell_children(const Message &message) const
+{
+    const std::string text = message.pack();
+    for (const std::shared_ptr<Channel> &child : children_) {
+        if (child)
+            child->send(FrameKind::json, text);
+    }
+}
+
+void TreePlace::tell_parent(const Message &message) const
+{
+    if (parent_)
+        parent_->send(message);
 }
 
 void TreePlace::place(const Message &message)
@@ -87,6 +128,12 @@ void TreePlace::place(const Message &message)
         if (run.at(2) < routes.children)
             routes.runs.push_back({run.at(0), run.at(1), run.at(2)});
     }
+    const bool parts = is_joined();
+    index_ = message.fields.at("index");
+    nodes_below_ = message.fields.value("nodes", size_t(0));
+    ranks_below_ = 0;
+    for (const bookmark::Routes::Run &run : routes.runs)
+        ranks_below_ += run.last - run.first + 1;
     const bool root = !message.fields.contains("parent");
     detach();
     children_.assign(daemons.size(), nullptr);
@@ -119,6 +166,8 @@ void TreePlace::place(const Message &message)
         connect_parent();
     }
     check_placed();
+    if (parts)
+        events_.parted();
 }
 
 // Closes the connections of the previous tree.
@@ -146,17 +195,24 @@ void TreePlace::connect_parent()
         if (!has_parent_)
             try_parent_again("the daemon above it does not take it");
         else if (node_)
-            node_->lost_parent();
+            lost_parent();
     };
     parent_->on_secure = [this] {
         parent_->on_frame = [this](FrameKind kind, std::string_view body) {
-            const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
-            if (kind != FrameKind::bookmark || (node_ && !node_->from_parent({bytes, body.size()})))
-                parent_->refuse();
+            const std::shared_ptr<Channel> from = parent_; // a new tree may come with it
+            if (!take_from_parent(kind, body))
+                from->refuse();
         };
         has_parent_ = true;
         check_placed();
     };
+}
+
+void TreePlace::lost_parent()
+{
+    node_->lost_parent();
+    if (std::exchange(nodes_below_, 0) != 0)
+        events_.parted();
 }
 
 void TreePlace::try_parent_again(const std::string &error)

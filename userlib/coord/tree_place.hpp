@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,12 @@ class TreePlace final : private bookmark::Node::Output
         std::function<void()> progress; // the tree has sent something
         std::function<void(const bookmark::StateEntry &)> state;
         std::function<void()> wanted;
+        // In a large job (joined_reports.hpp): of a daemon below, and to be passed on by this one.
+        std::function<bool(uint32_t child, const Message &)> reports = {};
+        std::function<void(const Message &)> command = {};
+        // What has gone to the daemon above may not come farther: that one has no place above this
+        // one any more.
+        std::function<void()> parted = {};
     };
     TreePlace(Loop &loop, NodeRanks &ranks, const Ways &ways, Report report, Events events);
     ~TreePlace() override;
@@ -39,6 +46,13 @@ class TreePlace final : private bookmark::Node::Output
     bookmark::Node *node() { return node_.get(); } // null: it has no place yet
     const bookmark::Node *node() const { return node_.get(); }
     bool is_agreeing() const; // on a checkpoint
+    // What is said of a checkpoint goes along the tree, not straight to the first daemon and back.
+    bool is_joined() const { return nodes_below_ != 0; }
+    size_t nodes_below() const { return nodes_below_; } // with this one
+    size_t ranks_below() const { return ranks_below_; } // with those of this node
+    uint32_t index() const { return index_; }
+    void tell_children(const Message &message) const;
+    void tell_parent(const Message &message) const;
     void cancelled();
 
     // By the identity that a connection gives; none: of no child.
@@ -47,8 +61,11 @@ class TreePlace final : private bookmark::Node::Output
     void attach(const std::shared_ptr<Channel> &channel, uint32_t child);
 
   private:
+    bool take(uint32_t child, FrameKind kind, std::string_view body);
+    bool take_from_parent(FrameKind kind, std::string_view body);
     void detach();
     void connect_parent();
+    void lost_parent();
     void try_parent_again(const std::string &error);
     void check_placed();
 
@@ -72,6 +89,9 @@ class TreePlace final : private bookmark::Node::Output
     std::vector<uint32_t> child_ranks_;              // the children after the daemons
     std::map<std::string, std::pair<uint32_t, Key>> child_keys_; // by the child's identity
     bool placed_ = false;
+    uint32_t index_ = 0;
+    size_t nodes_below_ = 0; // 0: nothing is joined
+    size_t ranks_below_ = 0;
 };
 
 } // namespace cryo::coord

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "large_job.hpp"
+
+#include "bookmark/rank.hpp"
+#include "coord/image_options.hpp"
+#include "coord/patience.hpp"
+#include "coord/snapshot.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <stdexcept>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+namespace cryo::coord::sim {
+
+using nlohmann::json;
+
+namespace {
+
+// In the address of a node that is in this process; its number is the port.
+constexpr const char *in_here = "in-process";
+constexpr int64_t look_again_ms = 50;
+
+double seconds_of(clockid_t clock)
+{
+    timespec now = {};
+    clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Of the first daemon's thread, and of its commit: all but this thread.
+double root_processor()
+{
+    return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
+}
+
+// The kernel's usual limit is for programs that use select().
+void raise_descriptors()
+{
+    rlimit limit = {};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+std::pair<Fd, Fd> sockets()
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        throw std::runtime_error("no sockets for so many nodes; raise the limit of descriptors");
+    return {Fd(ends[0]), Fd(ends[1])};
+}
+
+// A library in which nothing is under way.
+class StillMpi final : public bookmark::Mpi
+{
+  public:
+    void post(bookmark::Receive &) override {}
+    bool test(bookmark::Receive &, bookmark::Arrival &) override { return false; }
+    bookmark::Withdrawal withdraw(bookmark::Receive &, bookmark::Arrival &) override
+    {
+        return bookmark::Withdrawal::withdrawn;
+    }
+    bool probe(bookmark::Comm &, int, int, bookmark::Arrival &) override { return false; }
+    bool mprobe(bookmark::Comm &, int, int, bookmark::Matched &) override { return false; }
+    void receive_matched(bookmark::Matched &, bookmark::Receive &) override {}
+    bool take(bookmark::Comm &, bookmark::Drained &) override { return false; }
+    void take_matched(bookmark::Matched &, bookmark::Drained &) override {}
+    bool taken(bookmark::Drained &) override { return true; }
+    void deliver(bookmark::Receive &, const bookmark::Drained &) override {}
+    bool settled(bool /*at_cut*/) override { return true; }
+};
+
+// Stands still as soon as it is asked to.
+class StillRank final : private bookmark::Link
+{
+  public:
+    StillRank(std::shared_ptr<Channel> daemon, uint32_t number, uint32_t ranks)
+        : daemon_(std::move(daemon)), rank_({.self = number, .ranks = ranks}, *this, mpi_)
+    {
+        rank_.made(1, ranks, {}, ranks);
+        daemon_->on_frame = [this](FrameKind kind, std::string_view body) { hear(kind, body); };
+        Hello hello;
+        hello.rank = number;
+        hello.ranks = ranks;
+        std::string text(reinterpret_cast<const char *>(&hello), sizeof(hello));
+        daemon_->send(FrameKind::hello, text.append("job"));
+    }
+
+  private:
+    void hear(FrameKind kind, std::string_view body)
+    {
+        const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
+        if (kind == FrameKind::bookmark) {
+            rank_.handle({bytes, body.size()});
+        } else if (kind == FrameKind::image_end) {
+            asks_ = false;
+            rank_.saved(body == std::string_view("\1", 1));
+        } else {
+            return;
+        }
+        if (rank_.pending() && rank_.must_hold())
+            rank_.serve();
+        if (rank_.phase() == bookmark::Phase::drained && !std::exchange(asks_, true))
+            daemon_->send(FrameKind::image, "");
+    }
+    void send(bookmark::Bytes message) override
+    {
+        daemon_->send(FrameKind::bookmark,
+                      {reinterpret_cast<const char *>(message.data()), message.size()});
+    }
+
+    std::shared_ptr<Channel> daemon_;
+    StillMpi mpi_;
+    bookmark::Rank rank_;
+    bool asks_ = false; // for its image
+};
+
+// An image without contents, that is there at once.
+class NoImage final : public Imager
+{
+  public:
+    NoImage(Loop &loop, bool is_real) : Imager(loop), loop_(loop), is_real_(is_real) {}
+    ~NoImage() override
+    {
+        loop_.call_off(cut_);
+        loop_.call_off(end_);
+    }
+    Result<void> start(pid_t pid, const ImagePlace &place, const ImageOptions & /*options*/,
+                       Events events) override
+    {
+        if (Result<void> made = is_real_ ? make(pid, place) : Result<void>(); !made)
+            return made;
+        cut_ = loop_.after(0, std::move(events.cut));
+        end_ = loop_.after(0, [told = std::move(events.end)] { told(Taken{}); });
+        return {};
+    }
+    bool is_stopped_for(std::chrono::milliseconds /*time*/) override { return false; }
+
+  private:
+    static Result<void> make(pid_t pid, const ImagePlace &place)
+    {
+        std::error_code failed;
+        std::filesystem::create_directory(place.directory, failed);
+        std::ofstream(place.directory + "/" + place.name).close();
+        const Result<Directory> directory = Directory::open(place.directory);
+        if (!directory)
+            return directory.error();
+        return describe_image(*directory, {.rank = place.rank, .pid = pid, .file = place.name});
+    }
+
+    Loop &loop_;
+    bool is_real_;
+    uint64_t cut_ = 0;
+    uint64_t end_ = 0;
+};
+
+} // namespace
+
+struct LargeJob::Node {
+    std::shared_ptr<Channel> up;
+    std::unique_ptr<Daemon> daemon;
+    bool has_joined = false;
+    std::shared_ptr<bool> is_stopped = std::make_shared<bool>(false);
+};
+
+LargeJob::LargeJob(const Size &size, const std::string &directory)
+    : size_(size), store_(directory + "/snapshots"), post_(loop_), root_post_(root_loop_),
+      to_root_(root_loop_)
+{
+    raise_descriptors();
+    job_.id = "7-aa";
+    job_.secret = std::string(64, '7');
+    job_.launcher = getpid();
+    job_.directory = directory + "/run";
+    std::filesystem::create_directories(job_.directory);
+    std::filesystem::create_directories(store_);
+    coordinator_ = std::make_unique<Coordinator>(root_loop_, job_, "n0", Fd(), ways(0));
+    if (Result<void> begun = coordinator_->begin(); !begun)
+        throw std::runtime_error(begun.error().text());
+    root_ = std::thread([this] { root_loop_.run(); });
+    for (uint32_t node = 1; node < size_.nodes; node++)
+        make_node(node);
+    to_root_.put([this] { add_ranks(coordinator_->local(), root_post_, 0); });
+    Result<Fd> socket = connect_path(job_.root_socket());
+    if (!socket)
+        throw std::runtime_error(socket.error().text());
+    command_ = Channel::make(loop_, std::move(*socket));
+    command_->on_message(Speaker::job, [this](const Message &message) { hear(message); });
+    wait_for_tree();
+}
+
+LargeJob::~LargeJob()
+{
+    to_root_.put([this] { root_loop_.stop(); });
+    root_.join();
+    coordinator_.reset();
+    root_ranks_.clear();
+    ranks_.clear();
+    nodes_.clear();
+}
+
+uint32_t LargeJob::rank_of(uint32_t node, uint32_t index) const
+{
+    return size_.cyclic ? index * size_.nodes + node : node * size_.ranks_on_each + index;
+}
+
+Ways LargeJob::ways(uint32_t node)
+{
+    return {.to_parent = [this, node](Loop &, const ParentAt &at) { return connect(node, at); },
+            .imager = [this](Loop &loop) -> std::unique_ptr<Imager> {
+                return std::make_unique<NoImage>(loop, size_.images);
+            }};
+}
+
+void LargeJob::make_node(uint32_t number)
+{
+    auto [here, there] = sockets();
+    nodes_.resize(size_.nodes);
+    nodes_[number] = std::make_unique<Node>();
+    Node &node = *nodes_[number];
+    node.up = Channel::make(loop_, std::move(here));
+    of_root_.push_back(node.up);
+    node.daemon = std::make_unique<Daemon>(
+        loop_, job_, fmt::format("n{}", number),
+        [up = node.up](const Message &message) { up->send(message); }, ways(number));
+    node.up->on_message(Speaker::coordinator, [this, number](const Message &message) {
+        Node &one = *nodes_[number];
+        if (!std::exchange(one.has_joined, true)) {
+            one.daemon->joined(message);
+            add_ranks(*one.daemon, post_, number);
+        } else if (!*one.is_stopped) {
+            one.daemon->command(message);
+        }
+    });
+    to_root_.put([this, number, fd = std::make_shared<Fd>(std::move(there))] {
+        coordinator_->local().on_join(
+            Channel::make(root_loop_, std::move(*fd)), fmt::format("n{}", number),
+            Message(Type::join, {{"addresses", json::array({in_here})}, {"port", number}}));
+    });
+}
+
+void LargeJob::add_ranks(Daemon &daemon, InProcess &post, uint32_t node)
+{
+    const uint32_t all = size_.nodes * size_.ranks_on_each;
+    for (uint32_t index = 0; index < size_.ranks_on_each; index++) {
+        auto [here, there] = post.connect();
+        daemon.meet_rank(there);
+        (node == 0 ? root_ranks_ : ranks_)
+            .push_back(std::make_shared<StillRank>(here, rank_of(node, index), all));
+    }
+}
+
+Result<std::shared_ptr<Channel>> LargeJob::connect(uint32_t from, const ParentAt &parent)
+{
+    if (parent.addresses == std::vector<std::string>{in_here}) {
+        auto [here, there] =
+            post_.connect(nodes_[from]->is_stopped, nodes_[parent.port]->is_stopped);
+        if (!nodes_[parent.port]->daemon->meet(there, parent.identity))
+            return Error(ECONNREFUSED, "it has not been told of the tree yet");
+        loop_.after(0, [here = here] { here->on_secure(); });
+        return here;
+    }
+    auto [here, there] = sockets();
+    to_root_.put([this, identity = parent.identity, fd = std::make_shared<Fd>(std::move(there))] {
+        coordinator_->local().meet(Channel::make(root_loop_, std::move(*fd)), identity);
+    });
+    const auto channel = Channel::make(loop_, std::move(here));
+    of_root_.push_back(channel);
+    loop_.after(0, [channel] { channel->on_secure(); });
+    return channel;
+}
+
+// ------------------------------------------------------------------------------------ commands
+
+void LargeJob::hear(const Message &message)
+{
+    if (message.type == Type::state && message.fields.at("state") == "finished locally")
+        finished_locally_ = seconds_of(CLOCK_MONOTONIC);
+    if (message.type != awaited_)
+        return;
+    answer_ = message;
+    loop_.stop();
+}
+
+Message LargeJob::ask(const Message &request, Type answer)
+{
+    awaited_ = answer;
+    answer_.reset();
+    command_->send(request);
+    loop_.resume();
+    loop_.run();
+    return *answer_;
+}
+
+void LargeJob::wait_for_tree()
+{
+    while (!ask(Message(Type::status_wanted), Type::status).fields.at("ready").get<bool>()) {
+        loop_.after(look_again_ms, [this] { loop_.stop(); });
+        loop_.resume();
+        loop_.run();
+    }
+}
+
+std::pair<uint64_t, uint64_t> LargeJob::traffic() const
+{
+    std::pair<uint64_t, uint64_t> both = {0, 0};
+    for (const std::shared_ptr<Channel> &one : of_root_) {
+        both.first += one->sent();
+        both.second += one->taken();
+    }
+    return both;
+}
+
+Figures LargeJob::checkpoint()
+{
+    const auto [to_before, from_before] = traffic();
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    const double root_begin = root_processor();
+    const Message end = ask(Message(Type::checkpoint, {{"directory", store_}}), Type::end);
+    Figures figures;
+    const double now = seconds_of(CLOCK_MONOTONIC);
+    figures.seconds = now - begin;
+    figures.commit_seconds = now - finished_locally_;
+    figures.root_seconds = root_processor() - root_begin;
+    const auto [to_after, from_after] = traffic();
+    figures.to_root = to_after - to_before;
+    figures.from_root = from_after - from_before;
+    figures.error = end.fields.value("error", "");
+    figures.ranks = end.fields.value("ranks", uint64_t(0));
+    notices_ = end.fields.value("notices", std::vector<std::string>());
+    return figures;
+}
+
+void LargeJob::stop_daemon(uint32_t node)
+{
+    *nodes_[node]->is_stopped = true;
+}
+
+} // namespace cryo::coord::sim

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checkpoints of jobs with thousands of ranks (large_job.hpp).
+#include "large_job.hpp"
+
+#include "../scratch.hpp"
+#include "coord/snapshot.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <optional>
+
+namespace cryo::coord::sim {
+namespace {
+
+constexpr uint32_t fanout = 16;
+// A few of the checkpoint, and five of the exchange, each way.
+constexpr uint64_t most_each = 8;
+
+class Variable
+{
+  public:
+    Variable(const char *name, const char *value) : name_(name)
+    {
+        if (const char *before = getenv(name); before != nullptr)
+            before_ = before;
+        setenv(name, value, 1);
+    }
+    ~Variable()
+    {
+        if (before_)
+            setenv(name_, before_->c_str(), 1);
+        else
+            unsetenv(name_);
+    }
+    Variable(const Variable &) = delete;
+    Variable &operator=(const Variable &) = delete;
+
+  private:
+    const char *name_;
+    std::optional<std::string> before_;
+};
+
+void expect_saved(LargeJob &job, uint64_t ranks)
+{
+    const Figures figures = job.checkpoint();
+    EXPECT_EQ(figures.error, "");
+    EXPECT_EQ(figures.ranks, ranks);
+    EXPECT_LE(figures.to_root, most_each * fanout);
+    EXPECT_LE(figures.from_root, most_each * fanout);
+    printf("%ju ranks: %.3f s, %.3f s of the first daemon, %ju frames to it, %ju from it\n",
+           uintmax_t(ranks), figures.seconds, figures.root_seconds, uintmax_t(figures.to_root),
+           uintmax_t(figures.from_root));
+}
+
+// With a message for each node, and two for each rank, the first daemon would have 8,500.
+TEST(LargeJob, HasAMessageForEachPartOfTheTree)
+{
+    const Variable patient("CRYO_DEADLINE", "60");
+    const Scratch scratch;
+    LargeJob job({.nodes = 250, .ranks_on_each = 16}, scratch / "job");
+    expect_saved(job, 4000);
+    expect_saved(job, 4000);
+}
+
+TEST(LargeJob, MayHaveItsRanksInTurns)
+{
+    const Variable patient("CRYO_DEADLINE", "60");
+    const Scratch scratch;
+    LargeJob job({.nodes = 40, .ranks_on_each = 30, .cyclic = true}, scratch / "job");
+    expect_saved(job, 1200);
+}
+
+// What opal-restart reads was written by the nodes, and the snapshot is whole.
+TEST(LargeJob, HasImagesWithMetadataOfTheirNodes)
+{
+    const Variable patient("CRYO_DEADLINE", "60");
+    const Scratch scratch;
+    LargeJob job({.nodes = 20, .ranks_on_each = 60, .images = true}, scratch / "job");
+    expect_saved(job, 1200);
+    for (const auto &entry : std::filesystem::directory_iterator(scratch / "job/snapshots")) {
+        const Result<SnapshotStore> store = SnapshotStore::open(entry.path());
+        ASSERT_TRUE(store) << store.error().text();
+        ASSERT_NE(store->latest(), nullptr);
+        EXPECT_EQ(store->latest()->images.size(), 1200U);
+        const Result<void> whole = store->check(*store->latest(), Trust());
+        EXPECT_TRUE(whole) << whole.error().text();
+    }
+}
+
+// Daemons below it in the tree are not heard either.
+TEST(LargeJob, NamesTheDaemonThatKeepsOthersBack)
+{
+    const Variable narrow("CRYO_FANOUT", "4");
+    const Variable deadline("CRYO_DEADLINE", "2");
+    const Scratch scratch;
+    LargeJob job({.nodes = 85, .ranks_on_each = 1}, scratch / "job");
+    job.stop_daemon(2);
+    const Figures figures = job.checkpoint();
+    EXPECT_NE(figures.error.find("node n2: its daemon has said nothing for 2 s"), std::string::npos)
+        << figures.error;
+}
+
+} // namespace
+} // namespace cryo::coord::sim
