@@ -349,6 +349,14 @@ void plan_keeping(Planning &p)
         {p.plan.program.data(kept.data(), kept.size() * sizeof(Range)), value(kept.size())});
 }
 
+void plan_growing(Planning &p)
+{
+    for (const auto &[start, kept_end, end] : p.kept->grown)
+        p.plan.program.call_exact(
+            fmt::format("growing memory at {:x}", start), SYS_mremap, start,
+            {value(start), value(kept_end - start), value(end - start), value(0)});
+}
+
 void plan_emptying(Planning &p)
 {
     const std::vector<Range> emptied = ranges_of(p.kept->emptied);

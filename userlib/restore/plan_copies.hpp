@@ -43,8 +43,10 @@ bool is_kept(const Planning &p, const image::Region &region);
 std::vector<Range> to_be_sent(const Planning &p, const image::Region &region,
                               const std::vector<Range> &parts);
 
-// Operations: giving up all memory that is not kept; emptying kept pages; making the own copies.
+// Operations: giving up all memory that is not kept; growing what is, where the copy has more;
+// emptying kept pages; making the own copies.
 void plan_keeping(Planning &p);
+void plan_growing(Planning &p);
 void plan_emptying(Planning &p);
 void plan_making_copies(Planning &p);
 

@@ -262,6 +262,7 @@ Result<void> plan_memory(Planning &p)
     plan_huge_pages_off(p);
     if (p.kept != nullptr) {
         plan_keeping(p);
+        plan_growing(p);
     } else if (p.options.device >= 0) {
         if (Result<void> done = plan_module_memory(p); !done)
             return done;

@@ -3,7 +3,7 @@ foreach(name pipeline fifo_members shared_offset shared_memory shared_forms zomb
         passed_descriptor passed_between unix_connection
         unix_names unix_waiting peer_credentials tcp_members udp_members
         terminal_shell member_locks waiting_parent executed_child member_signals
-        fork_memory fork_storm leaving listener controlling_terminal cloned pidfd_member)
+        fork_memory fork_regrown fork_storm leaving listener controlling_terminal cloned pidfd_member)
     cryo_test_program(trees/${name})
 endforeach()
 cryo_test_program(trees/system_v TAGS sysv NEEDS sysvipc)
