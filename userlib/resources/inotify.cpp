@@ -80,6 +80,9 @@ Result<void> save(Saving &saving, const Seen &seen)
     return {};
 }
 
+// A saved path is that of the watched file itself, which may be a symbolic link (IN_DONT_FOLLOW).
+constexpr uint32_t as_saved = IN_DONT_FOLLOW;
+
 // Watch numbers go up by one each time: those in between are used up. The program's own masks are
 // set at the very end, by the process, so that it sees no event of the restart.
 Result<void> add_watches(int fd, std::vector<image::InotifyWatch> watches)
@@ -88,7 +91,7 @@ Result<void> add_watches(int fd, std::vector<image::InotifyWatch> watches)
     for (const image::InotifyWatch &watch : watches) {
         const std::string path(watch.path);
         for (;;) {
-            const int got = inotify_add_watch(fd, path.c_str(), IN_MOVE_SELF);
+            const int got = inotify_add_watch(fd, path.c_str(), IN_MOVE_SELF | as_saved);
             if (got < 0)
                 return Error(errno, fmt::format("watching {}: {}", path, strerror(errno)));
             if (got == watch.watch)
@@ -138,6 +141,8 @@ Result<void> open(Opening &opening)
     return {};
 }
 
+// Each watch reports an unmount, so asking for that changes nothing. A watch that was added for
+// nothing else has an empty mask, which the kernel would not take.
 void finish(Opening &opening)
 {
     restore::Program &program = opening.program();
@@ -145,9 +150,10 @@ void finish(Opening &opening)
         if (!opening.cares_for(watch.open_file) || opening.is_redirected(watch.open_file))
             continue;
         const int fd = opening.descriptor(watch.open_file);
-        program.call_exact(fmt::format("watching {}", watch.path), SYS_inotify_add_watch,
-                           static_cast<uint64_t>(watch.watch),
-                           {value(fd), program.text(watch.path), value(watch.mask)});
+        program.call_exact(
+            fmt::format("watching {}", watch.path), SYS_inotify_add_watch,
+            static_cast<uint64_t>(watch.watch),
+            {value(fd), program.text(watch.path), value(watch.mask | IN_UNMOUNT | as_saved)});
     }
 }
 
