@@ -120,9 +120,21 @@ Result<void> MemberProcess::enter()
             agent_->set_silence(common_.silence_ns);
             return {};
         }
-        // A process that has ended meanwhile also fails the permission checks.
+        // A process that has ended meanwhile also fails the permission checks, and so does one that
+        // is about to: its memory is gone, and its files in /proc are root's, before it is a
+        // zombie.
         if (const Result<Relation> after = relation_of(pid); !after || after->zombie)
             continue;
+        if (!session && has_ended(pid)) {
+            if (now_ns() - begun > first_answer_ns)
+                return Error(EBUSY,
+                             fmt::format("process {} is ending, and waits in the kernel (for "
+                                         "a disk, a file server); try again when that is "
+                                         "over",
+                                         pid));
+            usleep(1000);
+            continue;
+        }
         if (session)
             return Error(ESRCH, fmt::format("no process {}", pid));
         if (session.error().code() != ESRCH || now_ns() - begun > first_answer_ns ||
