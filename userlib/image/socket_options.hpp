@@ -57,7 +57,6 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_SNDBUF, 0, 0},
     {SOL_SOCKET, SO_BUF_LOCK, 0, 0}, // after the sizes, which set the lock themselves
     {SOL_SOCKET, SO_RCVLOWAT, 0, 0},
-    {SOL_SOCKET, SO_PRIORITY, 0, 0},
     {SOL_SOCKET, SO_MARK, 0, 0},
     // The interfaces to send to groups come before the socket's own: once it is bound to one, a
     // socket may choose no other, but it keeps what it has chosen before.
@@ -70,6 +69,7 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_RCVTIMEO, 0, 0},
     {SOL_SOCKET, SO_SNDTIMEO, 0, 0},
     {IPPROTO_IP, IP_TOS, AF_INET, 0},
+    {SOL_SOCKET, SO_PRIORITY, 0, 0}, // after the type of service, which sets it
     {IPPROTO_IP, IP_TTL, AF_INET, 0},
     {IPPROTO_IP, IP_MTU_DISCOVER, AF_INET, 0},
     {IPPROTO_IP, IP_RECVERR, AF_INET, 0},
@@ -137,9 +137,12 @@ struct RareOption {
 inline constexpr int so_timestamp_new = 63, so_timestampns_new = 64, so_rcvmark = 75,
                      so_passpidfd = 76, so_rcvpriority = 82, so_passrights = 83;
 inline constexpr int ip_recverr_rfc4884 = 26, ip_local_port_range = 51;
-inline constexpr int ipv6_recverr_rfc4884 = 31, ipv6_flowinfo = 11, ipv6_flowinfo_send = 33;
+inline constexpr int ipv6_recverr_rfc4884 = 31, ipv6_flowinfo = 11, ipv6_flowinfo_send = 33,
+                     ipv6_addr_preferences = 72, ipv6_usual_preferences = 0x500;
 inline constexpr int udp_cork = 1, udp_no_check6_tx = 101, udp_no_check6_rx = 102,
                      udp_segment = 103, udp_gro = 104;
+
+constexpr uint64_t no_peek_offset = 0xffffffff;
 
 inline constexpr RareOption rare_options[] = {
     {{SOL_SOCKET, SO_DONTROUTE, 0, 0}},
@@ -149,6 +152,9 @@ inline constexpr RareOption rare_options[] = {
     {{SOL_SOCKET, SO_WIFI_STATUS, 0, 0}},
     {{SOL_SOCKET, SO_NOFCS, 0, 0}},
     {{SOL_SOCKET, SO_SELECT_ERR_QUEUE, 0, 0}},
+    {{SOL_SOCKET, SO_PEEK_OFF, AF_UNIX, 0}, no_peek_offset},
+    {{SOL_SOCKET, SO_PEEK_OFF, AF_INET, SOCK_DGRAM}, no_peek_offset},
+    {{SOL_SOCKET, SO_ZEROCOPY, AF_INET, 0}},
     {{SOL_SOCKET, SO_MAX_PACING_RATE, 0, 0}, 0xffffffff},
     {{SOL_SOCKET, SO_TIMESTAMPING, 0, SOCK_DGRAM}},
     {{SOL_SOCKET, so_timestamp_new, 0, 0}},
@@ -195,10 +201,12 @@ inline constexpr RareOption rare_options[] = {
     {{IPPROTO_IPV6, IPV6_TRANSPARENT, AF_INET6, 0}},
     {{IPPROTO_IPV6, IPV6_RECVFRAGSIZE, AF_INET6, SOCK_DGRAM}},
     {{IPPROTO_IPV6, IPV6_FREEBIND, AF_INET6, 0}},
+    {{IPPROTO_IPV6, ipv6_addr_preferences, AF_INET6, 0}, ipv6_usual_preferences},
     {{IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, AF_INET, SOCK_STREAM}},
     {{IPPROTO_TCP, TCP_FASTOPEN, AF_INET, SOCK_STREAM}}, // 0 but for sockets that may listen
     {{IPPROTO_TCP, TCP_SAVE_SYN, AF_INET, SOCK_STREAM}},
     {{IPPROTO_TCP, TCP_MAXSEG, AF_INET, SOCK_STREAM}, 536},
+    {{IPPROTO_TCP, TCP_WINDOW_CLAMP, AF_INET, SOCK_STREAM}}, // without a connection
     {{IPPROTO_UDP, udp_cork, AF_INET, SOCK_DGRAM}},
     {{IPPROTO_UDP, udp_no_check6_tx, AF_INET, SOCK_DGRAM}},
     {{IPPROTO_UDP, udp_no_check6_rx, AF_INET, SOCK_DGRAM}},
@@ -216,6 +224,32 @@ inline bool is_interface(int level, int name)
 {
     return (level == SOL_SOCKET && name == SO_BINDTODEVICE) ||
            (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF);
+}
+
+inline bool is_window_limit(int level, int name)
+{
+    return level == IPPROTO_TCP && name == TCP_WINDOW_CLAMP;
+}
+
+// False: of a connection, for which the kernel chooses one.
+inline bool read_window_limit(int fd, uint64_t &value)
+{
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+        (info.tcpi_state != TCP_CLOSE && info.tcpi_state != TCP_LISTEN))
+        return false;
+    int found = 0;
+    size = sizeof(found);
+    if (getsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &found, &size) != 0)
+        return false;
+    value = static_cast<uint64_t>(found);
+    return true;
+}
+
+inline bool is_peek_offset(int level, int name)
+{
+    return level == SOL_SOCKET && name == SO_PEEK_OFF;
 }
 
 inline bool is_segment_limit(int level, int name)
@@ -321,11 +355,14 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
         return read_interface(fd, level, name, value);
     if (is_segment_limit(level, name))
         return read_segment_limit(fd, value);
+    if (is_window_limit(level, name))
+        return read_window_limit(fd, value);
     uint64_t got = 0;
     socklen_t size = level == SOL_SOCKET && name == SO_LINGER ? 8 : 4;
     if (getsockopt(fd, level, name, &got, &size) != 0)
         return false;
-    value = got;
+    const bool none = is_peek_offset(level, name) && static_cast<int32_t>(got) < 0;
+    value = none ? no_peek_offset : got;
     return true;
 }
 

@@ -33,19 +33,37 @@ static const struct option {
     {"IPV6_RECVPATHMTU of UDP", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_RECVPATHMTU, 1},
     {"IPV6_DONTFRAG of UDP", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_DONTFRAG, 1},
     {"UDP_NO_CHECK6_TX", AF_INET6, SOCK_DGRAM, IPPROTO_UDP, 101, 1},
+    {"SO_ZEROCOPY of TCP", AF_INET, SOCK_STREAM, SOL_SOCKET, SO_ZEROCOPY, 1},
+    {"SO_ZEROCOPY of UDP", AF_INET, SOCK_DGRAM, SOL_SOCKET, SO_ZEROCOPY, 1},
+    {"SO_PEEK_OFF of UDP", AF_INET, SOCK_DGRAM, SOL_SOCKET, SO_PEEK_OFF, 7},
+    {"SO_PEEK_OFF of a UNIX socket", AF_UNIX, SOCK_STREAM, SOL_SOCKET, SO_PEEK_OFF, 0},
+    {"TCP_WINDOW_CLAMP", AF_INET, SOCK_STREAM, IPPROTO_TCP, TCP_WINDOW_CLAMP, 5000},
+    {"TCP_WINDOW_CLAMP, listening", AF_INET, SOCK_STREAM | LISTENS, IPPROTO_TCP, TCP_WINDOW_CLAMP,
+     6000},
+    {"IPV6_ADDR_PREFERENCES", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, 72, 0x402},
     {"SO_PASSSEC of a UNIX socket", AF_UNIX, SOCK_DGRAM, SOL_SOCKET, SO_PASSSEC, 1},
     {"SO_DONTROUTE of a UNIX socket", AF_UNIX, SOCK_STREAM, SOL_SOCKET, SO_DONTROUTE, 1},
 };
 enum { COUNT = sizeof(options) / sizeof(*options) };
 
 static int sockets[COUNT];
+static const int service = 0x10, priority = 3;
 
-static int value_of(int i)
+static int value_of(int fd, int level, int name)
 {
     int value = -1;
     socklen_t size = sizeof(value);
-    PROBE_TRY(getsockopt(sockets[i], options[i].level, options[i].name, &value, &size));
+    PROBE_TRY(getsockopt(fd, level, name, &value, &size));
     return value;
+}
+
+// The type of service sets a priority as well, but the program wants another one.
+static int with_priority(void)
+{
+    const int fd = PROBE_TRY(socket(AF_INET, SOCK_DGRAM, 0));
+    PROBE_TRY(setsockopt(fd, IPPROTO_IP, IP_TOS, &service, sizeof(service)));
+    PROBE_TRY(setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof(priority)));
+    return fd;
 }
 
 int main(int argc, char **argv)
@@ -61,14 +79,18 @@ int main(int argc, char **argv)
             PROBE_TRY(listen(sockets[i], 1));
         }
     }
+    const int urgent = with_priority();
     do {
         probe_ready();
         PROBE_SABOTAGE("IP_MINTTL", setsockopt(sockets[2], IPPROTO_IP, IP_MINTTL, &(int){0}, 4));
         for (int i = 0; i < COUNT; i++) {
             if (sockets[i] >= 0) {
-                probe_equal(options[i].text, options[i].value, value_of(i));
+                probe_equal(options[i].text, options[i].value,
+                            value_of(sockets[i], options[i].level, options[i].name));
             }
         }
+        probe_equal("IP_TOS", service, value_of(urgent, IPPROTO_IP, IP_TOS));
+        probe_equal("SO_PRIORITY", priority, value_of(urgent, SOL_SOCKET, SO_PRIORITY));
     } while (probe_more());
     return probe_pass();
 }
