@@ -13,6 +13,7 @@
 #include <csignal>
 #include <linux/membarrier.h>
 #include <linux/mempolicy.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -139,6 +140,14 @@ uint32_t allocated_protection_keys()
     return allocated;
 }
 
+// A read tells as much of an empty table as of a full one. Filters are not judged for this call.
+bool has_local_segments()
+{
+    uint64_t first = 0;
+    return prctl_value(PR_GET_SECCOMP) == SECCOMP_MODE_DISABLED &&
+           sys::call(SYS_modify_ldt, 0, &first, sizeof(first)) > 0;
+}
+
 ProcessFacts process_facts(int connection)
 {
     ProcessFacts facts = {};
@@ -164,6 +173,7 @@ ProcessFacts process_facts(int connection)
     facts.protection_keys = allocated_protection_keys();
     if (const long bits = may_ask_for_settings() ? prctl_value(sys::pr_get_mdwe) : 0; bits > 0)
         facts.write_execute = static_cast<uint32_t>(bits);
+    facts.segments = has_local_segments() ? 1 : 0;
     facts.since_advice = since_last_advice();
     facts.control_fd = state.listener;
     facts.signal = state.signal;

@@ -273,7 +273,8 @@ struct ProcessFacts {
     uint64_t since_advice; // agent/advice.hpp
     // Of protocol 22, zero before, as ThreadFacts::tsc:
     uint32_t write_execute; // PR_MDWE_…
-    uint32_t reserved;
+    // Older agents leave it 0, and so do those that a filter of system calls may forbid to ask.
+    uint32_t segments; // 1: it has a local descriptor table (modify_ldt)
 };
 
 // As timer_gettime reports it.

@@ -115,6 +115,9 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.write_execute = facts.write_execute;
     if (facts.protection_keys != 0)
         d.problems.add("protection keys (pkey_alloc)", "free them before the checkpoint");
+    if (facts.segments != 0)
+        d.problems.add("a table of segments of its own (modify_ldt)", "do without, as Cryo would "
+                                                                      "not bring it back");
     p.cap_inheritable = number(field(*status, "CapInh"), 16);
     p.cap_permitted = number(field(*status, "CapPrm"), 16);
     p.cap_effective = number(field(*status, "CapEff"), 16);
