@@ -32,6 +32,7 @@ CRYO_PACKAGES_LINT=(clang-format clang-tidy shellcheck sparse pyflakes3 perl)
 CRYO_PACKAGES_FULL=(
     rpm rpmlint ansible-core ansible-lint prometheus chromium python3-swift
     podman crun uidmap # containers of root's and of a user's
+    openssh-client     # to the machines of scripts/tour
 )
 
 # Sanitizers, libFuzzer, and the languages that the test programs are written in.
