@@ -4,11 +4,31 @@
 #include "base/pipe.hpp"
 #include "recover/report.hpp"
 
+#include <cstdlib>
 #include <spawn.h>
 #include <unistd.h>
 #include <vector>
 
 namespace cryo::recover {
+
+namespace {
+
+// A launcher that uses srun starts its daemons by a step of Slurm's. Where a node is lost, the step
+// of the launcher before stays, and the fresh one's would wait for its processors until the job's
+// end.
+std::vector<char *> environment_of_launcher()
+{
+    static char overlap[] = "SLURM_OVERLAP=1";
+    std::vector<char *> all;
+    for (char **one = environ; *one != nullptr; one++)
+        all.push_back(*one);
+    if (getenv("SLURM_JOB_ID") != nullptr && getenv("SLURM_OVERLAP") == nullptr)
+        all.push_back(static_cast<char *>(overlap));
+    all.push_back(nullptr);
+    return all;
+}
+
+} // namespace
 
 Result<Restart> begin_restart(const Subject &subject, const std::string &image,
                               const std::vector<std::string> &hosts, const sigset_t &mask)
@@ -31,8 +51,9 @@ Result<Restart> begin_restart(const Subject &subject, const std::string &image,
     posix_spawnattr_setsigmask(&attributes, &mask);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     Restart begun;
-    const int error =
-        posix_spawn(&begun.pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+    std::vector<char *> variables = environment_of_launcher();
+    const int error = posix_spawn(&begun.pid, arguments[0], &actions, &attributes, arguments.data(),
+                                  subject.has_daemon() ? variables.data() : environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (error != 0)

@@ -227,6 +227,22 @@ class Elsewhere(Supervising):
         self.assertIn("without node node1", job.text())
         self.end_well(job, 2)
 
+    def test_launcher_in_a_job_of_slurm(self):
+        """Its daemons need not wait for the step that the lost node has left in Slurm's books."""
+        self.more.update(SLURM_JOB_ID="412")
+        job = self.supervise(2)
+        self.assertEqual([], self.overlapping())
+        self.await_snapshot(job)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.assertNotEqual([], self.overlapping())
+        self.end_well(job, 2)
+
+    def overlapping(self):
+        """Launchers whose steps share processors."""
+        return [pid for pid in self.marked("python3")
+                if b"SLURM_OVERLAP=1" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+
     def test_other_node_that_is_there(self):
         self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
         job = self.supervise(3)
