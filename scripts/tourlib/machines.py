@@ -22,13 +22,13 @@ import time
 from vmlib import clock, host, kernlog, qemu
 
 NODES = (1, 2, 3)
-PATIENCE = 400
+PATIENCE = 600
 PAUSE = 0.5
 PROMETHEUS = 9090
 _MEMORY = "1536M"
 _COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check "
                  "random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=60 net.ifnames=0 fsck.mode=skip "
-                 "systemd.show_status=0 root=/dev/vda rw")
+                 "systemd.show_status=0 root=/dev/vda rootdelay=300 rw")
 
 
 def _free_ports(count):

@@ -7,6 +7,5 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --no-kill
 #SBATCH --output=primes.log
-export SLURM_OVERLAP=1 # a launcher after a loss need not wait for the step of the one before
 cr_run --recover --interval 5s --into images --metrics "/var/lib/cryo-metrics/$USER" \
     mpirun -n 3 --map-by node ./primes "$1"
