@@ -18,7 +18,7 @@ using namespace cryo::coord;
 
 namespace {
 
-constexpr uint8_t speakers = 5;
+constexpr uint8_t speakers = 7;
 
 class Nobody final : public bookmark::Node::Output
 {

@@ -105,15 +105,32 @@ int main(int argc, char **argv)
          framed(Type::state, {{"state", "running"}}) +
              framed(Type::images, {{"done", 1}, {"cut", 1}, {"of", 2}}) +
              framed(Type::end, {{"ok", true}, {"reference", "r"}, {"path", "/d"}, {"seq", 0}}));
+    const json stored = {{"series", "s"},      {"name", "a"}, {"bytes", 1},
+                         {"checksum", "0123"}, {"number", 1}, {"when_ns", 1}};
+    seed("sender", 5,
+         framed(Type::put, {{"series", "s"}, {"name", "a"}, {"bytes", 1}, {"replace", false}}) +
+             framed(Type::complete, {{"checksum", "0123"}}) +
+             framed(Type::list, {{"series", "s"}, {"name", "a"}}) +
+             framed(Type::find, {{"name", "a"}}) +
+             framed(Type::read, {{"offset", 0}, {"length", 1}}) +
+             framed(Type::remove, {{"name", "a"}, {"checksum", "0123"}}));
+    seed(
+        "server", 6,
+        framed(Type::ready, json::object()) + framed(Type::took, {{"bytes", 1}}) +
+            framed(Type::kept, stored) +
+            framed(Type::listing,
+                   {{"images", json::array({stored})}, {"more", true}, {"used", 1}, {"quota", 0}}) +
+            framed(Type::removed, json::object()) +
+            framed(Type::failed, {{"error", "one"}, {"code", 1}}));
     std::string hello;
     Tls("join/a", Key{2}).take_output(hello);
-    seed("stranger", 5, hello);
+    seed("stranger", 7, hello);
     using bookmark::MessageType;
-    seed("root", 6,
+    seed("root", 8,
          in_tree(MessageType::clocks) + in_tree(MessageType::clocks) +
              in_tree(MessageType::clocks) + in_tree(MessageType::ready) +
              in_tree(MessageType::state));
-    seed("below", 7,
+    seed("below", 9,
          in_tree(MessageType::request) + in_tree(MessageType::clocks) +
              in_tree(MessageType::targets) + in_tree(MessageType::expected));
     return 0;

@@ -31,6 +31,7 @@ enum class FrameKind : uint8_t {
     // that, and gets one back, or a welcome if there is no need. From a rank: it has it
     // (rank_leash.cpp).
     leash = 13,
+    piece = 14, // of an image, to a server of images or from it (store/cryo_session.hpp)
 };
 
 struct FrameHeader {
@@ -42,6 +43,10 @@ static_assert(sizeof(FrameHeader) == 8);
 
 // More than any message of a job of 100,000 ranks; a peer that sends more is not one of Cryo's.
 constexpr uint32_t most_body = 1U << 26;
+
+// Of an image that a server gets or gives; and how many images it lists at once.
+constexpr uint32_t most_piece = 1U << 18;
+constexpr uint32_t most_listed = 256;
 
 constexpr uint32_t hello_version = 2;
 

@@ -24,7 +24,7 @@ constexpr size_t most_at_once = 256;
 // An exception in one callback must not end the daemon.
 void tell_of(const std::exception &error)
 {
-    print(stderr, "mpi-daemon: {}\n", error.what());
+    print(stderr, "{}: {}\n", program_invocation_short_name, error.what());
 }
 
 // A descriptor, and whose it was: another one may have its number by the time its events are seen.

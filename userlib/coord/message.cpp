@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/message.hpp"
 
+#include "coord/frame.hpp"
 #include "coord/image_options.hpp"
 
 #include <algorithm>
@@ -58,6 +59,7 @@ constexpr uint64_t most_files = 16384;      // of a set's members, each
 constexpr uint64_t most_nodes = 64;         // of a set
 constexpr uint64_t most_lease = 1ULL << 53; // in nanoseconds: a hundred days
 constexpr uint64_t most_chain = 64;         // images that one needs
+constexpr uint64_t most_image = 1ULL << 60;
 constexpr int most_depth = 8;
 
 constexpr bool optional = false;
@@ -227,6 +229,32 @@ constexpr Field end[] = {{"ok", Kind::flag},
                          {"parity_bytes", Kind::number, most_number, optional},
                          {"notices", Kind::texts, most_ranks, optional}};
 
+// A server of images. Names of files are made of both parts (store/cryo_depot.hpp).
+constexpr Field series = {"series", Kind::name, most_word, optional};
+constexpr Field image_name = {"name", Kind::name, most_word};
+constexpr Field image_bytes = {"bytes", Kind::number, most_image};
+constexpr Field image_checksum = {"checksum", Kind::text, most_word};
+constexpr Field put[] = {series, image_name, image_bytes, {"replace", Kind::flag}};
+constexpr Field complete[] = {image_checksum};
+constexpr Field find[] = {series, image_name};
+// The image whose name comes after that one, and others after it.
+constexpr Field list[] = {series, {"name", Kind::name, most_word, optional}};
+constexpr Field read[] = {{"offset", Kind::number, most_image},
+                          {"length", Kind::number, most_piece}};
+constexpr Field remove[] = {series, image_name, image_checksum};
+constexpr Field stored[] = {series,
+                            image_name,
+                            image_bytes,
+                            image_checksum,
+                            {"number", Kind::number, most_number},
+                            {"when_ns", Kind::number, most_number}};
+constexpr Field listing[] = {{"images", Kind::objects, most_listed, true, stored},
+                             {"more", Kind::flag},
+                             {"used", Kind::number, most_number},
+                             {"quota", Kind::number, most_number}};
+constexpr Field took[] = {image_bytes};
+constexpr Field failed[] = {{"error", Kind::text, most_text}, {"code", Kind::number, most_errno}};
+
 constexpr Form forms[] = {
     {Type::join, Speaker::newcomer, "join", join},
     {Type::rank, Speaker::member, "rank", rank},
@@ -264,6 +292,19 @@ constexpr Form forms[] = {
     {Type::images, Speaker::job, "images", images},
     {Type::status, Speaker::job, "status", status},
     {Type::end, Speaker::job, "end", end},
+    {Type::put, Speaker::sender, "put", put},
+    {Type::complete, Speaker::sender, "complete", complete},
+    {Type::list, Speaker::sender, "list", list},
+    {Type::find, Speaker::sender, "find", find},
+    {Type::read, Speaker::sender, "read", read},
+    {Type::remove, Speaker::sender, "remove", remove},
+    {Type::ready, Speaker::server, "ready", {}},
+    {Type::took, Speaker::server, "took", took},
+    {Type::kept, Speaker::server, "kept", stored},
+    {Type::listing, Speaker::server, "listing", listing},
+    {Type::removed, Speaker::server, "removed", {}},
+    {Type::failed, Speaker::server, "failed", failed},
+    {Type::working, Speaker::server, "working", {}},
 };
 
 const char *name_of(Type type)

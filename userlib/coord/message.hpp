@@ -24,6 +24,8 @@ enum class Speaker : uint8_t {
     coordinator, // to the daemon of a node
     command,     // ompi-checkpoint, to the coordinator
     job,         // the coordinator, to a command
+    sender,      // a client of a server of images (store/cryo_session.hpp)
+    server,      // of images, to its client
 };
 
 enum class Type : uint8_t {
@@ -63,6 +65,18 @@ enum class Type : uint8_t {
     renew,
     leaving,
     renewed,
+    put,
+    complete,
+    list,
+    find,
+    read,
+    remove,
+    ready,
+    took,
+    kept,
+    listing,
+    removed,
+    failed,
 };
 
 struct Message {

@@ -74,9 +74,9 @@ int connect_in_time(int fd, const Address &address)
 
 } // namespace
 
-Result<Listening> keep_port(const std::string &text)
+Result<Listening> keep_port(const std::string &text, uint16_t port)
 {
-    Result<Address> address = parse(text, 0);
+    Result<Address> address = parse(text, port);
     if (!address)
         return address.error();
     Listening result;
@@ -84,6 +84,9 @@ Result<Listening> keep_port(const std::string &text)
         Fd(socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!result.socket)
         return Error::from_errno("socket", errno);
+    // Connections of a server that has ended just now do not keep a port that was named.
+    const int on = port != 0 ? 1 : 0;
+    setsockopt(result.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(result.socket.get(), address->get(), address->length) != 0)
         return Error::from_errno(text, errno);
     Address bound;

@@ -25,7 +25,8 @@ struct Listening {
     Result<void> listen() const;
 };
 
-Result<Listening> keep_port(const std::string &address);
+// `port`: this one, and 0: any that is free.
+Result<Listening> keep_port(const std::string &address, uint16_t port = 0);
 void be_quick(int socket); // sends small messages at once
 // A connection's own address, and that of its peer.
 std::string address_from(int socket);

@@ -2,6 +2,7 @@
 #include "coord/tls.hpp"
 #include "base/print.hpp"
 
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ void insist(bool good, const char *what)
 {
     if (good)
         return;
-    print(stderr, "mpi-daemon: {}\n", what);
+    print(stderr, "{}: {}\n", program_invocation_short_name, what);
     abort();
 }
 

@@ -101,6 +101,25 @@ TEST(Messages, MayNameASet)
         taken(Speaker::coordinator, R"({"type":"finish","after":"none","redundant":true})"));
 }
 
+TEST(Messages, MayBeOfAServerOfImages)
+{
+    const std::string put = R"({"type":"put","bytes":1,"replace":false,"name":)";
+    EXPECT_TRUE(taken(Speaker::sender, put + R"("a"})"));
+    EXPECT_TRUE(taken(Speaker::sender, put + R"("a","series":"s"})"));
+    EXPECT_TRUE(taken(Speaker::sender, R"({"type":"list"})"));
+    EXPECT_TRUE(taken(Speaker::sender, R"({"type":"read","offset":0,"length":262144})"));
+    EXPECT_TRUE(taken(Speaker::server, R"({"type":"working"})"));
+    for (const std::string &body :
+         {put + R"("../a"})", put + R"(""})", put + R"("a","series":".."})", put + R"(7})",
+          std::string(R"({"type":"put","bytes":1152921504606846977,"replace":false,"name":"a"})"),
+          std::string(R"({"type":"read","offset":0,"length":262145})"),
+          std::string(R"({"type":"kept"})"), std::string(R"({"type":"working"})"),
+          std::string(R"({"type":"join","addresses":[],"port":1})")})
+        EXPECT_FALSE(taken(Speaker::sender, body)) << body;
+    EXPECT_FALSE(taken(Speaker::member, put + R"("a"})")); // no daemon of a job takes it
+    EXPECT_FALSE(taken(Speaker::newcomer, put + R"("a"})"));
+}
+
 TEST(Messages, HaveNamesThatLeadNowhereElse)
 {
     for (const char *name : {"", ".", "..", "a/b", "/a", "../../etc/cron.d/x", "a\\u0000b"})
