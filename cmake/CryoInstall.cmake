@@ -46,7 +46,7 @@ function(cryo_collect_targets directory out)
     set(${out} "${targets}" PARENT_SCOPE)
 endfunction()
 add_custom_target(product)
-foreach(part userlib cr_run cr_checkpoint cr_restart cr_inspect cr_delta cr_store cr_status cr_top cr_metrics
+foreach(part userlib cr_run cr_checkpoint cr_restart cr_inspect cr_delta cr_store cr_status cr_top cr_metrics cr_server
         ompi-checkpoint ompi-restart opal-checkpoint opal-restart ompi-crs-component slurm)
     cryo_collect_targets(${PROJECT_SOURCE_DIR}/${part} targets)
     if(targets)

@@ -37,11 +37,11 @@ class Manual(case.Case):
         return found
 
     def test_pages(self):
-        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_status", "cr_top", "cr_metrics"):
+        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_status", "cr_top", "cr_metrics", "cr_server"):
             self.assertEqual(sorted(self.in_help(command)), sorted(in_manual(command)), command)
 
     def test_completions(self):
-        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_status", "cr_top", "cr_metrics"):
+        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_status", "cr_top", "cr_metrics", "cr_server"):
             text = read("completions", command)
             words = set(re.findall(r"(?<![\w$-])--?[a-zA-Z][\w-]*(?=[ )|])", text.split("case", 1)[1]))
             patterns = {word for word in words if word.startswith("--")}
@@ -51,7 +51,7 @@ class Manual(case.Case):
     def test_choices(self):
         """Completions offer the values that --help has for an option."""
         compared = set()
-        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_top", "cr_metrics"):
+        for command in ("cr_run", "cr_checkpoint", "cr_restart", "cr_top", "cr_metrics", "cr_server"):
             text = self.run_command(command, "--help").stdout
             choices = dict(re.findall(r"(--[\w-]+)(?: |\[=)(\w+(?:\|\w+)+)", text))
             for options, words in re.findall(r'^ +(-[^)]*)\) .*compgen -W "([^"$]*)"',

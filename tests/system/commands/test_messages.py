@@ -295,7 +295,8 @@ fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
     def test_standard_output_that_is_full(self):
         """What could not be said is an error with a message, and no abort."""
         for name in ("cr_checkpoint", "cr_restart", "cr_run", "cr_inspect", "cr_delta", "cr_status",
-                     "cr_top", "cr_metrics", "ompi-checkpoint", "ompi-restart", "opal-checkpoint", "opal-restart"):
+                     "cr_top", "cr_metrics", "cr_server", "ompi-checkpoint", "ompi-restart", "opal-checkpoint",
+                     "opal-restart"):
             with self.subTest(name), open("/dev/full", "w", encoding="ascii") as full:
                 done = subprocess.run([case.command(name), "--help"], stdout=full,
                                       stderr=subprocess.PIPE, text=True, check=False,

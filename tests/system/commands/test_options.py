@@ -8,7 +8,7 @@ import os
 import case
 
 ABOVE = "wants a whole number above 0, not '{}'"
-COMMANDS = ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "cr_status", "cr_top", "cr_metrics",
+COMMANDS = ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "cr_status", "cr_top", "cr_metrics", "cr_server",
             "ompi-checkpoint", "ompi-restart", "mpi-checkpoint", "mpi-restart", "opal-checkpoint", "opal-restart")
 
 MORE = "wants a whole number, 0 or more, not '{}'"
@@ -63,7 +63,8 @@ class Numbers(case.Case):
 
     def test_no_internals_in_the_help(self):
         for name in ("cr_run", "cr_checkpoint", "cr_restart", "cr_inspect", "cr_delta", "cr_status",
-                     "cr_top", "cr_metrics", "ompi-checkpoint", "ompi-restart", "opal-checkpoint", "opal-restart"):
+                     "cr_top", "cr_metrics", "cr_server", "ompi-checkpoint", "ompi-restart", "opal-checkpoint",
+                     "opal-restart"):
             said = self.run_command(name, "--help").stdout
             for word in ("INT", "FLOAT", "{", "REQUIRED", "Needs:", "Excludes:", " in ["):
                 self.assertNotIn(word, said, name)

@@ -95,7 +95,7 @@ class Installed(unittest.TestCase):
         libdir = os.path.join("usr", cache_value("CMAKE_INSTALL_LIBDIR"))
         places = {"bindir": "usr/bin", "libdir": libdir, "datadir": "usr/share",
                   "mandir": "usr/share/man", "docdir": "usr/share/doc", "includedir": "usr/include",
-                  "unitdir": "usr/lib/systemd/system", "sysusersdir": "usr/lib/sysusers.d",
+                  "unitdir": "usr/lib/systemd/system", "userunitdir": "usr/lib/systemd/user", "sysusersdir": "usr/lib/sysusers.d",
                   "udevrulesdir": "usr/lib/udev/rules.d",
                   "python3_sitearch": os.path.join("usr", cache_value("CRYO_PYTHON_DIR"))}
         with open(os.path.join(TOP, "packaging", "rpm", "cryo.spec"), encoding="utf-8") as file:

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A server of images: clients that have the key send images, and fetch them for a restart. One
+// thread and one loop; only what waits for the disk at the end of an image is done aside.
+//
+//     Result<std::unique_ptr<CryoServer>> server = CryoServer::open({.directory = "/srv/images"},
+//                                                                   secret);
+//     print("{}\n", (*server)->address());
+//     (*server)->work();                          // until SIGTERM or SIGINT
+#pragma once
+
+#include "coord/aside.hpp"
+#include "coord/loop.hpp"
+#include "coord/net.hpp"
+#include "coord/strangers.hpp"
+#include "store/cryo_depot.hpp"
+#include "store/cryo_session.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace cryo::store {
+
+struct CryoServerOptions {
+    std::string directory = {};
+    HostAndPort listen = {.host = "127.0.0.1", .port = usual_port}; // port 0: any that is free
+    uint64_t quota = 0;                                             // bytes; 0: none
+    unsigned most_clients = 64;
+    unsigned patience_s = 60; // with a client that says nothing
+};
+
+class CryoServer
+{
+  public:
+    static Result<std::unique_ptr<CryoServer>> open(const CryoServerOptions &options,
+                                                    std::string secret);
+    CryoServer(const CryoServer &) = delete;
+    CryoServer &operator=(const CryoServer &) = delete;
+
+    const HostAndPort &address() const { return options_.listen; }
+    const CryoDepot &depot() const { return *depot_; }
+    // Until stop(), or a signal if `signals` are to be taken.
+    Result<void> work(bool signals = true);
+    coord::Loop &loop() { return loop_; }
+
+  private:
+    CryoServer(CryoServerOptions options, std::string secret);
+    Result<void> listen();
+    void accept();
+    void welcome(const std::shared_ptr<coord::Channel> &channel);
+    void publish(const std::shared_ptr<IncomingImage> &image, uint64_t session);
+    void look();
+
+    CryoServerOptions options_;
+    std::string secret_;
+    coord::Loop loop_;
+    std::unique_ptr<CryoDepot> depot_;
+    coord::Listening listening_;
+    coord::Strangers strangers_;
+    std::map<uint64_t, std::unique_ptr<CryoSession>> sessions_;
+    std::map<uint64_t, std::unique_ptr<coord::Aside>> asides_; // images that are put on the disk
+    uint64_t numbers_ = 0;
+    bool looking_ = false;
+};
+
+} // namespace cryo::store

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Images at a server, for commands that do not link what speaks with it: a program beside them does
+// that, store-cryo, and ends with its caller.
+//
+//     Result<Stored> kept = send_image(url, fd, {.replace = true, .progress = talk.progress(...)});
+//     Result<Stored> there = fetch_image(url, fd, progress);
+#pragma once
+
+#include "base/result.hpp"
+#include "store/cryo_url.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cryo::store {
+
+struct Stored {
+    ImageName image = {};
+    uint64_t number = 0; // grows from image to image
+    uint64_t bytes = 0;
+    std::string checksum = {};
+};
+
+using TellProgress = std::function<void(uint64_t done, uint64_t total)>;
+
+struct Sending {
+    bool replace = false; // else what is there with other contents is an error, EEXIST
+    uint64_t rate = 0;    // bytes a second; 0: no limit
+    TellProgress progress = {};
+};
+
+// The file's contents; its position stays.
+Result<Stored> send_image(const CryoUrl &url, int fd, const Sending &how);
+// Into a file that is open for reading and writing. `latest` in a series that has no image of that
+// name is the last that it was given.
+Result<Stored> fetch_image(const CryoUrl &url, int fd, const TellProgress &progress);
+// Of the URL's series; all, if it names none. In the order of their names.
+Result<std::vector<Stored>> list_images(const CryoUrl &url);
+// ESTALE: the image of that name has another checksum.
+Result<void> remove_image(const CryoUrl &url, const std::string &checksum);
+
+} // namespace cryo::store
