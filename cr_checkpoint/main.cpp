@@ -14,6 +14,7 @@
 #include "metrics/commands.hpp"
 #include "options.hpp"
 #include "protocol/attached.hpp"
+#include "second.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -23,6 +24,7 @@
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace {
 
@@ -100,19 +102,16 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                     options.capture.file, cryo::cli::count_text(done.threads, "thread", "threads"),
                     static_cast<double>(done.image.size) / 1048576, seconds(done.stopped_ns) * 1e3,
                     seconds(done.total_ns));
+    cryo::cli::Json said = {{"image", options.capture.file}, {"backend", options.used},
+                            {"processes", done.processes},   {"threads", done.threads},
+                            {"pages", done.pages},           {"snapshot", done.snapshot},
+                            {"tries", done.tries},           {"bytes", done.image.size},
+                            {"stopped_ns", done.stopped_ns}, {"rehearsed_ns", done.rehearsed_ns},
+                            {"total_ns", done.total_ns}};
+    if (options.second_url)
+        said["second"] = options.second;
     // If the image goes to standard output, nothing else may be written there.
-    options.talk.summary(sentence,
-                         {{"image", options.capture.file},
-                          {"backend", options.used},
-                          {"processes", done.processes},
-                          {"threads", done.threads},
-                          {"pages", done.pages},
-                          {"snapshot", done.snapshot},
-                          {"tries", done.tries},
-                          {"bytes", done.image.size},
-                          {"stopped_ns", done.stopped_ns},
-                          {"rehearsed_ns", done.rehearsed_ns},
-                          {"total_ns", done.total_ns}},
+    options.talk.summary(sentence, std::move(said),
                          options.capture.fd == STDOUT_FILENO ? stderr : stdout);
 }
 
@@ -204,6 +203,8 @@ static int run(int argc, char **argv)
         return options.talk.fail(with_offer(done.error(), options.common.backend, options.attach));
     cryo::cli::tell_requester(0, 0);
     options.talk.notices(done->notices);
+    if (const cryo::Result<void> sent = send_second(options); !sent)
+        return options.talk.fail(sent.error());
     tell(options, *done);
     return 0;
 }

@@ -6,6 +6,7 @@
 #include "cli/number.hpp"
 #include "cli/signal_options.hpp"
 #include "rehearsal.hpp"
+#include "second.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -52,6 +53,10 @@ void add_destination(CLI::App &app, Options &options)
     group->add_option("-d,--dir", options.directory,
                       "This directory: context.PID for each process, and an index");
     group->require_option(0, 1);
+    app.add_option("--second", options.second,
+                   "When the image is complete, and while the program goes on, send it to a server "
+                   "(cr_server) as well: cryo://HOST[:PORT]/NAME")
+        ->type_name("URL");
 }
 
 // A number: how many are kept; else the name.
@@ -280,5 +285,7 @@ cryo::Result<void> complete(Options &options)
         if (capture.fd < 0)
             return cryo::Error::from_errno(capture.file, errno);
     }
+    if (cryo::Result<void> good = complete_second(options); !good)
+        return good;
     return options.rehearse ? complete_rehearsal(options) : cryo::Result<void>();
 }

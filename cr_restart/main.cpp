@@ -17,6 +17,7 @@
 #include "parent/forward.hpp"
 #include "pid_namespace.hpp"
 #include "restore/choosing_ids.hpp"
+#include "store/cryo_transfer.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
@@ -102,6 +103,8 @@ class Command
   public:
     Command(Options &options, char **argv) : options_(options), argv_(argv) {}
 
+    // An image at a server becomes a file of ours that has no name.
+    cryo::Result<void> fetch();
     int run();
     // As the first process of a pid namespace.
     int run(Inside &inside);
@@ -128,11 +131,30 @@ class Command
     Options &options_;
     char **argv_;
     std::optional<Outside> outside_;
-    Fd kept_;                                                // the image, if it came down a pipe
+    Fd kept_; // the image, if it came down a pipe or from a server
     std::optional<cryo::backend::PrivateDirectory> brought_; // if it came from an object store
     std::unique_ptr<cryo::backend::Backend> backend_;
     pid_t lost_ = 0;
 };
+
+cryo::Result<void> Command::fetch()
+{
+    if (!options_.url)
+        return {};
+    const std::string place = cryo::backend::temporary_place();
+    kept_ = Fd(open(place.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    if (!kept_)
+        return cryo::Error::from_errno(
+            place + ": keeping the image there (TMPDIR chooses another place)", errno);
+    const cryo::Result<cryo::store::Stored> there = cryo::store::fetch_image(
+        *options_.url, kept_.get(), options_.talk.progress(options_.image));
+    options_.talk.end_progress();
+    if (!there)
+        return there.error();
+    options_.image = options_.url->text_of(there->image); // of a series, the last one
+    options_.request.fd = kept_.get();
+    return {};
+}
 
 cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
 {
@@ -478,7 +500,13 @@ static int run(int argc, char **argv)
             [from = options.teller](int fd) { return cryo::ask_owner(from, fd); });
     }
     Command command(options, argv);
-    return inside ? command.run(*inside) : command.run();
+    if (inside)
+        return command.run(*inside);
+    if (const cryo::Result<void> fetched = command.fetch(); !fetched) {
+        const int code = options.talk.fail(fetched.error());
+        return options.hooks.failed(fetched.error().code(), code);
+    }
+    return command.run();
 }
 
 int main(int argc, char **argv)

@@ -18,7 +18,8 @@ void add_source(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Where the image is (one of these)";
     app.add_option("FILE", options.positional,
-                   "The image: a file, a directory, or s3://BUCKET/NAME");
+                   "The image: a file, a directory, cryo://HOST[:PORT]/NAME at a server (cr_server), "
+                   "or s3://BUCKET/NAME")
     app.add_option("-f,--file", options.file, "The same")->group(group);
     app.add_option("-F,--fd", options.request.fd, "This open descriptor, which may be a pipe")
         ->transform(cryo::cli::open_descriptor())
@@ -83,10 +84,12 @@ void add_hooks(CLI::App &app, Hooks &hooks)
 cryo::Result<void> complete_keeping(Options &options)
 {
     namespace fs = std::filesystem;
-    const bool is_file = options.request.fd < 0 && options.stored.empty();
-    if (!is_file && options.keeping.directory.empty())
+    const bool is_no_file = options.request.fd >= 0 || options.url || !options.stored.empty();
+    if (is_no_file && options.keeping.directory.empty())
         return cryo::Error(EINVAL, "--interval: with an image that is no file, --into is needed");
-    if (!is_file) // images of it are nowhere: a new series begins
+    if (options.url) // its series is continued where that is the second place
+        options.keeping.image = options.url->text();
+    if (is_no_file) // images of it are nowhere: a new series begins
         return cryo::keeper::complete(options.keeping, options.keeping.directory);
     std::error_code error;
     const fs::path image = fs::canonical(options.image, error);
@@ -161,6 +164,20 @@ cryo::Result<void> complete_rehearsal(Options &options)
     return {};
 }
 
+// An image at a server.
+cryo::Result<void> complete_url(Options &options)
+{
+    if (cryo::store::scheme_of(options.image) != cryo::store::cryo_scheme)
+        return {};
+    const cryo::Result<cryo::store::CryoUrl> url = cryo::store::CryoUrl::parse(options.image);
+    if (!url)
+        return url.error();
+    if (url->image.name.empty())
+        return cryo::Error(EINVAL, options.image + ": names no image");
+    options.url = *url;
+    return {};
+}
+
 } // namespace
 
 cryo::Result<void> complete(Options &options)
@@ -202,6 +219,8 @@ cryo::Result<void> complete(Options &options)
     options.image = named;
     if (cryo::cli::is_stored(named))
         options.stored = named;
+    if (cryo::Result<void> good = complete_url(options); !good)
+        return good;
     for (const std::string &owner : options.owners) {
         if (cryo::Result<void> known = options.request.trust->add(owner); !known)
             return known;
