@@ -126,6 +126,12 @@ Result<std::vector<std::string>> Flusher::wanted() const
 Result<void> Flusher::work(const std::vector<std::string> &names, unsigned keep,
                            Images images) const
 {
+    if (server_) {
+        std::set<std::string> may_go;
+        for (const auto &[name, id] : images)
+            may_go.insert(name);
+        return names.empty() ? Result<void>() : server_->send(from_, names, may_go);
+    }
     to_.remove_abandoned();
     if (names.empty())
         return {};
@@ -198,7 +204,7 @@ Result<double> Flusher::end()
     copying_.clear();
     ended_.reset();
     if (status != 0)
-        return Error(EIO, text.empty() ? to_.directory() + ": copying ended early" : text);
+        return Error(EIO, text.empty() ? "copying ended early" : text);
     return monotonic_now() - begun_;
 }
 

@@ -11,8 +11,10 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "keeper/at_server.hpp"
 #include "keeper/series.hpp"
 
+#include <optional>
 #include <set>
 #include <string>
 #include <sys/types.h>
@@ -27,12 +29,15 @@ class Flusher
         : from_(std::move(from)), to_(std::move(to)), bandwidth_(bandwidth)
     {}
 
+    // To a server; no more than its bandwidth.
+    Flusher(Series from, AtServer to) : from_(std::move(from)), to_({}), server_(std::move(to)) {}
+
     bool active() const { return child_ > 0; }
     // Readable when copying has ended.
     int fd() const { return ended_.get(); }
     // Copies the newest image and all that it needs, as far as they are missing, then prunes the
     // second directory. The copying process closes `locks`. `images` were made by this series, here
-    // or there.
+    // or there; at a server those of them go that are not here any more.
     Result<void> begin(unsigned keep, const Images &images, const std::vector<int> &locks);
     // Waits for the end of copying. Returns the seconds that it took.
     Result<double> end();
@@ -47,7 +52,8 @@ class Flusher
     Result<void> place(const std::string &made, const std::string &name) const;
 
     Series from_, to_;
-    uint64_t bandwidth_;
+    std::optional<AtServer> server_; // in its place
+    uint64_t bandwidth_ = 0;
     pid_t child_ = 0;
     Fd ended_; // read end of a pipe on which the child reports its error
     double begun_ = 0;

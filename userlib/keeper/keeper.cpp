@@ -16,7 +16,6 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <poll.h>
-#include <random>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -66,19 +65,16 @@ Error failure(const Done &done, const json &said)
     return {EIO, text};
 }
 
-std::string new_series_name()
-{
-    std::random_device random;
-    return fmt::format("{:08x}{:08x}", random(), random());
-}
-
 } // namespace
 
 Keeper::Keeper(Settings settings, pid_t pid, Fd program)
     : settings_(std::move(settings)), pid_(pid), program_(std::move(program)),
       series_(settings_.directory), schedule_(settings_), born_(monotonic_now())
 {
-    if (!settings_.second.empty()) {
+    if (!store::scheme_of(settings_.second).empty()) {
+        server_.emplace(AtServer::at(settings_.second, settings_.bandwidth));
+        flusher_.emplace(series_, *server_);
+    } else if (!settings_.second.empty()) {
         second_.emplace(settings_.second);
         flusher_.emplace(series_, *second_, settings_.bandwidth);
     }
@@ -100,10 +96,11 @@ Result<void> Keeper::prepare()
     }
     if (Result<void> good = check_images(); !good)
         return good;
+    if (Result<void> good = check_server(); !good)
+        return good;
     if (Result<void> good = learn_images(); !good)
         return good;
-    if (state_->get("series", std::string()).empty())
-        state_->set("series", new_series_name());
+    name_series();
     ran_before_ = state_->get("ran_s", 0.0);
     if (!settings_.image.empty())
         state_->set("failures", state_->get("failures", 0) + 1);
@@ -130,55 +127,6 @@ Result<void> Keeper::prepare()
     signals_ = Fd(signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!signals_)
         return Error::from_errno("signalfd", errno);
-    return {};
-}
-
-// Images of another run must not be pruned as old ones of this run. So a new run, as opposed to a
-// restart, needs a directory of its own.
-Result<void> Keeper::check_images() const
-{
-    const std::string from = fs::path(settings_.image).parent_path();
-    const auto check = [&](const std::string &directory, const std::string &image) {
-        if (image.empty() || from == settings_.directory ||
-            (!from.empty() && from == settings_.second))
-            return Result<void>();
-        return Result<void>(Error(
-            EEXIST, fmt::format("{}: has images of another run; go on with that by {}, or name "
-                                "another directory",
-                                directory,
-                                settings_.mpi ? "ompi-restart --where " + directory + " " + image
-                                              : "cr_restart " + directory + "/" + latest_name)));
-    };
-    Result<std::string> newest = series_.newest();
-    struct stat status = {};
-    if (newest && settings_.mpi) {
-        const bool there = lstat(series_.path(reference_name).c_str(), &status) == 0;
-        if (!there && errno != ENOENT)
-            return Error::from_errno(series_.path(reference_name), errno);
-        newest = std::string(there ? reference_name : "");
-    }
-    if (!newest)
-        return newest.error();
-    Result<void> good = check(settings_.directory, *newest);
-    if (!good || !second_)
-        return good;
-    newest = second_->newest();
-    return newest ? check(settings_.second, *newest) : newest.error();
-}
-
-// An older Cryo kept no list of its images: in its directories, all images are taken as made by it.
-Result<void> Keeper::learn_images()
-{
-    for (State *state : {&*state_, second_state_ ? &*second_state_ : nullptr}) {
-        if (state == nullptr || state->has("images"))
-            continue;
-        const bool older = !state->get("series", std::string()).empty();
-        const Result<Images> all =
-            older ? (state == &*state_ ? series_ : *second_).all() : Images();
-        if (!all)
-            return all.error();
-        state->set_images(*all);
-    }
     return {};
 }
 
@@ -212,29 +160,6 @@ std::string Keeper::newest_in(const Series &series) const
 {
     const Result<std::string> name = series.newest();
     return name ? *name : std::string();
-}
-
-// Refuses a second directory that has images of another series. If the first directory is empty, as
-// when it was lost with its node, the second one's series is continued.
-Result<void> Keeper::check_second()
-{
-    const auto theirs = second_state_->get("series", std::string());
-    const auto ours = state_->get("series", std::string());
-    const Result<std::string> first = series_.newest();
-    const Result<std::string> second = second_->newest();
-    if (!first || !second)
-        return first ? second.error() : first.error();
-    const bool fresh = first->empty();
-    if (!theirs.empty() && theirs != ours && !fresh)
-        return Error(EEXIST, settings_.second + ": has images of another series than " +
-                                 settings_.directory + "; name another directory with --second");
-    if (theirs.empty() && !second->empty())
-        return Error(EEXIST, settings_.second +
-                                 ": has images that were not copied there from a first directory");
-    if (ours.empty() || fresh)
-        state_->set("series", theirs.empty() ? new_series_name() : theirs);
-    second_state_->set("series", state_->get("series", std::string()));
-    return second_state_->save();
 }
 
 void Keeper::note(const std::string &sentence) const
@@ -386,6 +311,8 @@ void Keeper::flush()
 {
     if (!flusher_ || flusher_->active())
         return;
+    if (server_)
+        return flush_to_server();
     Images images = second_state_->images();
     images.merge(state_->images());
     second_state_->set_images(images);        // before they are copied
@@ -411,10 +338,13 @@ void Keeper::flushed()
     }
     copying_fails_ = false;
     schedule_.flushed(*took);
-    note_copies();
-    note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, newest_in(*second_),
-                     *took));
-    if (newest_in(*second_) != newest_in(series_))
+    if (server_)
+        note_sent();
+    else
+        note_copies();
+    const std::string there = newest_there();
+    note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, there, *took));
+    if (there != newest_in(series_))
         flush(); // a new image was made meanwhile
 }
 
@@ -422,7 +352,9 @@ bool Keeper::save(Reason reason)
 {
     const Result<std::string> first = series_.next();
     // The second directory may be unavailable for a while.
-    const Result<std::string> after = second_ ? second_->next() : first;
+    const Result<std::string> after = second_   ? second_->next()
+                                      : server_ ? Series::after(server_newest_)
+                                                : first;
     const Result<Cost> cost =
         first ? take(after ? std::max(*first, *after) : *first) : Result<Cost>(first.error());
     if (!cost) {
@@ -489,7 +421,7 @@ void Keeper::work()
     if (freopen("/dev/null", "w", stderr) == nullptr)
         return;
     if (const Result<double> took = flusher_->end(); took)
-        note(fmt::format("{}: {} is complete", settings_.second, newest_in(*second_)));
+        note(fmt::format("{}: {} is complete", settings_.second, newest_there()));
 }
 
 } // namespace cryo::keeper

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "keeper/at_server.hpp"
 #include "keeper/flusher.hpp"
 #include "keeper/metrics.hpp"
 #include "keeper/schedule.hpp"
@@ -50,6 +51,11 @@ class Keeper
     Result<void> check_second();
     Result<void> check_images() const;
     Result<void> learn_images();
+    Result<void> check_server();
+    void name_series();
+    void flush_to_server();
+    void note_sent();
+    std::string newest_there() const;
     void note_image(const std::string &name);
     void note_copies();
     std::string newest_in(const Series &series) const;
@@ -60,6 +66,9 @@ class Keeper
     Fd signals_; // SIGUSR1: now; SIGTERM: now, and end
     Series series_;
     std::optional<Series> second_;
+    std::optional<AtServer> server_; // in its place
+    std::string server_newest_;      // what it has, or is being sent
+    Images going_;                   // what it is to remove, of the images sent before
     Schedule schedule_;
     std::optional<Flusher> flusher_;
     std::optional<State> state_;

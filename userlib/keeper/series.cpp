@@ -63,6 +63,21 @@ bool has_ended(pid_t pid)
 
 } // namespace
 
+bool Series::is_image_name(const std::string &name)
+{
+    return number_of(name) != 0;
+}
+
+bool Series::comes_before(const std::string &one, const std::string &other)
+{
+    return number_of(one) < number_of(other);
+}
+
+std::string Series::after(const std::string &name)
+{
+    return fmt::format("{}{:0{}}", prefix, number_of(name) + 1, digits);
+}
+
 Result<std::vector<std::string>> Series::names() const
 {
     const Result<Directory> directory = Directory::open(directory_);
@@ -97,7 +112,7 @@ Result<std::string> Series::next() const
     Result<std::string> last = newest();
     if (!last)
         return last;
-    return fmt::format("{}{:0{}}", prefix, number_of(*last) + 1, digits);
+    return after(*last);
 }
 
 Result<std::string> Series::id_of(const std::string &name) const

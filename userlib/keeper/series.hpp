@@ -30,6 +30,11 @@ using Images = std::map<std::string, std::string>;
 class Series
 {
   public:
+    // Whether it is a name that images get; and of two such names which is the earlier one's.
+    static bool is_image_name(const std::string &name);
+    static bool comes_before(const std::string &one, const std::string &other);
+    static std::string after(const std::string &name); // "": the first one
+
     explicit Series(std::string directory) : directory_(std::move(directory)) {}
 
     const std::string &directory() const { return directory_; }

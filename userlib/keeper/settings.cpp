@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/path.hpp"
 #include "base/printable.hpp"
+#include "keeper/at_server.hpp"
 #include "keeper/slurm.hpp"
 
 #include <cerrno>
@@ -63,6 +64,29 @@ Result<double> moment(const std::string &text)
     if (!left)
         return left.error();
     return static_cast<double>(clock_ns(CLOCK_REALTIME)) / 1e9 + *left;
+}
+
+// Where images are copied to, if that is a URL.
+Result<void> complete_url(Settings &settings)
+{
+    std::string &second = settings.second;
+    const std::string scheme = store::scheme_of(second);
+    if (scheme.empty())
+        return {};
+    if (scheme != store::cryo_scheme)
+        return Error(ENOTSUP, fmt::format("--second: images are copied to a directory or to "
+                                          "cryo://, not to {}://",
+                                          scheme));
+    Result<std::string> place = AtServer::place(second);
+    if (!place)
+        return place.error().within("--second");
+    std::string &delta = settings.common.delta;
+    if (delta != "auto" && delta != "none")
+        return Error(ENOTSUP, "--second: a restart from a server takes whole images, none of "
+                              "--delta; leave that out, or copy to a directory");
+    delta = "none";
+    second = *place;
+    return {};
 }
 
 // `option` names the directory.
@@ -139,7 +163,8 @@ void add_options(CLI::App &app, Settings &settings)
         "auto (what Slurm says)")
         ->type_name("TIME");
     auto *second = add("--second", settings.second,
-                       "Copy the images to this directory while the program goes on")
+                       "Copy the images to this directory while the program goes on, or to a "
+                       "server (cr_server): cryo://HOST[:PORT]/SERIES")
                        ->type_name("DIRECTORY");
     add("--bandwidth", settings.bandwidth, "At most this many bytes a second, such as 100M")
         ->transform(CLI::AsSizeValue(false))
@@ -190,12 +215,14 @@ Result<void> complete(Settings &settings, const std::string &directory)
     if (settings.mpi && !settings.second.empty())
         return Error(ENOTSUP, "--second: snapshots of MPI jobs are not copied; name with --into a "
                               "directory that all nodes see");
+    if (Result<void> good = complete_url(settings); !good)
+        return good;
     if (settings.directory.empty())
         settings.directory = directory;
     for (const auto &[path, option, was_made] :
          {std::tuple(&settings.directory, "--into", &settings.made_directory),
           std::tuple(&settings.second, "--second", &settings.made_second)}) {
-        if (path->empty())
+        if (path->empty() || !store::scheme_of(*path).empty())
             continue;
         Result<std::string> made = make_directory(*path, option, *was_made);
         if (!made)

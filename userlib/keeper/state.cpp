@@ -90,12 +90,12 @@ bool State::is_taken(const Directory &directory)
     return lock && flock(lock.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-Images State::images() const
+Images State::images_in(const char *list) const
 {
     Images images;
-    if (!has("images"))
+    if (!has(list))
         return images;
-    for (const auto &[name, id] : values_["images"].items()) {
+    for (const auto &[name, id] : values_[list].items()) {
         if (id.is_string())
             images.emplace(name, id.get<std::string>());
     }

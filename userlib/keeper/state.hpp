@@ -40,8 +40,11 @@ class State
     }
     bool has(const char *name) const { return values_.contains(name); }
     // The images that were made here.
-    Images images() const;
+    Images images() const { return images_in("images"); }
     void set_images(const Images &images) { values_["images"] = images; }
+    // What was sent to a server, and may be removed there.
+    Images sent() const { return images_in("sent"); }
+    void set_sent(const Images &images) { values_["sent"] = images; }
     // A new image is one more that was made here; the number is not given again, as its name may
     // be.
     void count(const std::string &name);
@@ -67,6 +70,7 @@ class State
   private:
     State(Directory directory, Fd lock) : directory_(std::move(directory)), lock_(std::move(lock))
     {}
+    Images images_in(const char *list) const;
 
     Directory directory_;
     Fd lock_;

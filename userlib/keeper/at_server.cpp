@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "keeper/at_server.hpp"
+
+#include "base/fd.hpp"
+#include "store/cryo_transfer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <map>
+#include <sys/stat.h>
+
+namespace cryo::keeper {
+
+Result<std::string> AtServer::place(const std::string &url)
+{
+    Result<store::CryoUrl> parsed = store::CryoUrl::parse(url);
+    if (!parsed)
+        return parsed.error();
+    // The series may be written without a slash at its end.
+    store::ImageName &image = parsed->image;
+    if (image.series.empty())
+        std::swap(image.series, image.name);
+    if (image.series.empty() || !image.name.empty())
+        return Error(EINVAL,
+                     fmt::format("{}: wants a series at a server, as in cryo://n7/solver", url));
+    std::string text = parsed->text();
+    text.pop_back();
+    return text;
+}
+
+AtServer AtServer::at(const std::string &place, uint64_t bandwidth)
+{
+    const Result<store::CryoUrl> url = store::CryoUrl::parse(place + "/");
+    return {url ? *url : store::CryoUrl(), bandwidth};
+}
+
+store::CryoUrl AtServer::url_of(const std::string &name) const
+{
+    store::CryoUrl url = series_;
+    url.image.name = name;
+    return url;
+}
+
+Result<std::string> AtServer::newest() const
+{
+    const Result<std::vector<store::Stored>> there = store::list_images(series_);
+    if (!there)
+        return there.error();
+    std::string newest;
+    for (const store::Stored &one : *there) {
+        if (Series::is_image_name(one.image.name) &&
+            (newest.empty() || Series::comes_before(newest, one.image.name)))
+            newest = one.image.name;
+    }
+    return newest;
+}
+
+Result<void> AtServer::send(const Series &from, const std::vector<std::string> &names,
+                            const std::set<std::string> &may_go) const
+{
+    const Result<std::vector<store::Stored>> listed = store::list_images(series_);
+    if (!listed)
+        return listed.error();
+    std::map<std::string, store::Stored> there;
+    for (const store::Stored &one : *listed)
+        there.emplace(one.image.name, one);
+    for (const std::string &name : names) {
+        const std::string path = from.path(name);
+        const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+        struct stat status = {};
+        if (!file || fstat(file.get(), &status) != 0)
+            return Error::from_errno(path, errno);
+        const auto known = there.find(name);
+        if (known != there.end() && known->second.bytes == static_cast<uint64_t>(status.st_size))
+            continue;
+        const Result<store::Stored> sent =
+            store::send_image(url_of(name), file.get(), {.rate = bandwidth_});
+        if (!sent)
+            return sent.error();
+    }
+    const Result<std::vector<std::string>> here = from.names();
+    if (!here)
+        return here.error();
+    for (const std::string &name : may_go) {
+        const auto known = there.find(name);
+        if (known == there.end() || std::ranges::find(*here, name) != here->end())
+            continue;
+        if (Result<void> removed = store::remove_image(url_of(name), known->second.checksum);
+            !removed)
+            return removed;
+    }
+    return {};
+}
+
+} // namespace cryo::keeper
