@@ -63,6 +63,9 @@ Result<void> CryoServer::listen()
     if (!kept)
         return failure(options_.listen, kept.error());
     listening_ = std::move(*kept);
+    // Connections that a server leaves do not keep the port from the next one that names it.
+    const int on = 1;
+    setsockopt(listening_.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (Result<void> listens = listening_.listen(); !listens)
         return failure(options_.listen, listens.error());
     options_.listen.port = listening_.port;
