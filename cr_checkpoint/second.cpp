@@ -3,7 +3,7 @@
 
 #include "base/fd.hpp"
 #include "base/trust.hpp"
-#include "store/cryo_transfer.hpp"
+#include "server/transfer.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
@@ -12,19 +12,19 @@
 using cryo::Error;
 using cryo::Fd;
 using cryo::Result;
-using cryo::store::CryoUrl;
+using cryo::server::CryoUrl;
 
 Result<void> complete_second(Options &options)
 {
     if (options.second.empty())
         return {};
-    const std::string scheme = cryo::store::scheme_of(options.second);
+    const std::string scheme = cryo::server::scheme_of(options.second);
     if (scheme.empty())
         return Error(EINVAL, fmt::format("--second: wants an image at a server, as in "
                                          "cryo://n7/job.1, not '{}' (a second directory is for "
                                          "cr_run --interval)",
                                          options.second));
-    if (scheme != cryo::store::cryo_scheme)
+    if (scheme != cryo::server::cryo_scheme)
         return Error(ENOTSUP,
                      fmt::format("--second: images are sent to cryo://, not to {}://", scheme));
     const Result<CryoUrl> url = CryoUrl::parse(options.second);
@@ -52,8 +52,8 @@ Result<void> send_second(Options &options)
     const Result<void> own = image
                                  ? cryo::check_own(image.get(), file, "it is not what was written")
                                  : Result<void>(Error::from_errno(file, errno));
-    const Result<cryo::store::Stored> sent =
-        own ? cryo::store::send_image(
+    const Result<cryo::server::Stored> sent =
+        own ? cryo::server::send_image(
                   *options.second_url, image.get(),
                   {.replace = true, .progress = options.talk.progress(options.second)})
             : own.error();

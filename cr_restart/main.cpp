@@ -8,8 +8,8 @@
 #include "cli/command.hpp"
 #include "cli/place.hpp"
 #include "cli/requester.hpp"
-#include "cli/stored.hpp"
 #include "cli/text.hpp"
+#include "elsewhere.hpp"
 #include "keeper/launch.hpp"
 #include "look/filters.hpp"
 #include "metrics/commands.hpp"
@@ -17,7 +17,6 @@
 #include "parent/forward.hpp"
 #include "pid_namespace.hpp"
 #include "restore/choosing_ids.hpp"
-#include "store/cryo_transfer.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
@@ -141,17 +140,10 @@ cryo::Result<void> Command::fetch()
 {
     if (!options_.url)
         return {};
-    const std::string place = cryo::backend::temporary_place();
-    kept_ = Fd(open(place.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-    if (!kept_)
-        return cryo::Error::from_errno(
-            place + ": keeping the image there (TMPDIR chooses another place)", errno);
-    const cryo::Result<cryo::store::Stored> there = cryo::store::fetch_image(
-        *options_.url, kept_.get(), options_.talk.progress(options_.image));
-    options_.talk.end_progress();
-    if (!there)
-        return there.error();
-    options_.image = options_.url->text_of(there->image); // of a series, the last one
+    cryo::Result<Fd> image = fetch_from_server(options_);
+    if (!image)
+        return image.error();
+    kept_ = std::move(*image);
     options_.request.fd = kept_.get();
     return {};
 }
@@ -174,25 +166,14 @@ cryo::Result<cryo::backend::Alive> Command::restart(const Listener &listener)
     return backend_->restart(request);
 }
 
-// An image is read in random order, so it is copied into a directory that nobody else sees, and
-// that is removed however this command ends.
 cryo::Result<void> Command::bring(const Listener &listener)
 {
     if (options_.stored.empty())
         return {};
-    const std::string place = cryo::backend::temporary_place();
-    cryo::Result<cryo::backend::PrivateDirectory> made =
-        cryo::backend::PrivateDirectory::make(place, "store");
-    if (!made)
-        return made.error().with_more(" (TMPDIR chooses another place)");
-    brought_.emplace(std::move(*made));
-    const cryo::Result<std::string> image =
-        cryo::cli::bring_stored(options_.stored, brought_->path() + "/image");
-    if (!image)
-        return image.error().code() == ENOSPC
-                   ? image.error().with_more(" (TMPDIR chooses another place)")
-                   : image.error();
-    options_.image = *image;
+    cryo::Result<cryo::backend::PrivateDirectory> brought = bring_from_store(options_);
+    if (!brought)
+        return brought.error();
+    brought_.emplace(std::move(*brought));
     if (listener.phase)
         listener.phase("brought the image");
     return {};

@@ -17,10 +17,11 @@ namespace {
 void add_source(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Where the image is (one of these)";
-    app.add_option("FILE", options.positional,
-                   "The image: a file, a directory, cryo://HOST[:PORT]/NAME at a server (cr_server), "
-                   "or s3://BUCKET/NAME")
-    app.add_option("-f,--file", options.file, "The same")->group(group);
+    app.add_option(
+           "FILE", options.positional,
+           "The image: a file, a directory, cryo://HOST[:PORT]/NAME at a server (cr_server), "
+           "or s3://BUCKET/NAME") app.add_option("-f,--file", options.file, "The same")
+        ->group(group);
     app.add_option("-F,--fd", options.request.fd, "This open descriptor, which may be a pipe")
         ->transform(cryo::cli::open_descriptor())
         ->group(group);
@@ -167,9 +168,9 @@ cryo::Result<void> complete_rehearsal(Options &options)
 // An image at a server.
 cryo::Result<void> complete_url(Options &options)
 {
-    if (cryo::store::scheme_of(options.image) != cryo::store::cryo_scheme)
+    if (cryo::server::scheme_of(options.image) != cryo::server::cryo_scheme)
         return {};
-    const cryo::Result<cryo::store::CryoUrl> url = cryo::store::CryoUrl::parse(options.image);
+    const cryo::Result<cryo::server::CryoUrl> url = cryo::server::CryoUrl::parse(options.image);
     if (!url)
         return url.error();
     if (url->image.name.empty())

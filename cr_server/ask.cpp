@@ -3,8 +3,8 @@
 
 #include "base/print.hpp"
 #include "cli/text.hpp"
-#include "store/cryo_client.hpp"
-#include "store/cryo_key.hpp"
+#include "server/client.hpp"
+#include "server/key.hpp"
 
 #include <cerrno>
 
@@ -12,7 +12,7 @@ using cryo::Error;
 using cryo::Result;
 using cryo::cli::Align;
 using cryo::cli::size_text;
-using namespace cryo::store;
+using namespace cryo::server;
 
 namespace {
 

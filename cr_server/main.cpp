@@ -6,8 +6,8 @@
 #include "cli/command.hpp"
 #include "cli/number.hpp"
 #include "cli/text.hpp"
-#include "store/cryo_key.hpp"
-#include "store/cryo_server.hpp"
+#include "server/key.hpp"
+#include "server/server.hpp"
 
 #include <csignal>
 #include <cstdio>
@@ -16,10 +16,10 @@
 namespace {
 
 using cryo::Result;
-using cryo::store::CryoDepot;
-using cryo::store::CryoServer;
-using cryo::store::CryoServerOptions;
-using cryo::store::HostAndPort;
+using cryo::server::CryoDepot;
+using cryo::server::CryoServer;
+using cryo::server::CryoServerOptions;
+using cryo::server::HostAndPort;
 
 constexpr const char *command = "cr_server";
 constexpr size_t most_told = 8; // names that are none of the server's
@@ -99,9 +99,9 @@ int run(int argc, char **argv)
         return *done;
     signal(SIGPIPE, SIG_IGN); // who reads the messages may go away
     signal(SIGXFSZ, SIG_IGN); // a limit of the size of files is an error like any other
-    const std::string file = options.key.empty() ? cryo::store::usual_key_file() : options.key;
+    const std::string file = options.key.empty() ? cryo::server::usual_key_file() : options.key;
     if (options.new_key) {
-        if (const Result<void> made = cryo::store::make_key(file); !made)
+        if (const Result<void> made = cryo::server::make_key(file); !made)
             return cryo::cli::fail(command, made.error());
         cryo::print("{}\n", cryo::printable(file));
         return 0;
@@ -115,7 +115,7 @@ int run(int argc, char **argv)
     if (!listen)
         return cryo::cli::fail(command, listen.error());
     options.server.listen = *listen;
-    Result<std::string> secret = cryo::store::read_key(file);
+    Result<std::string> secret = cryo::server::read_key(file);
     if (!secret)
         return cryo::cli::fail(command, secret.error());
     cryo::allow_descriptors();

@@ -31,7 +31,7 @@ enum class FrameKind : uint8_t {
     // that, and gets one back, or a welcome if there is no need. From a rank: it has it
     // (rank_leash.cpp).
     leash = 13,
-    piece = 14, // of an image, to a server of images or from it (store/cryo_session.hpp)
+    piece = 14, // of an image, to a server of images or from it (server/session.hpp)
 };
 
 struct FrameHeader {

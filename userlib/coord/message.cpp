@@ -98,8 +98,8 @@ constexpr Field image[] = {checkpoint_number,
                            {"stopped_ns", Kind::number, most_number, optional},
                            {"notices", Kind::texts, most_notices, optional},
                            {"checksum", Kind::text, most_word, optional},
-                            {"needs", Kind::numbers, most_chain, optional},
-                            {"described", Kind::flag, 0, optional}};
+                           {"needs", Kind::numbers, most_chain, optional},
+                           {"described", Kind::flag, 0, optional}};
 
 constexpr Field image_progress[] = {rank_number, {"bytes", Kind::number, most_number}};
 constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_progress}};
@@ -229,7 +229,7 @@ constexpr Field end[] = {{"ok", Kind::flag},
                          {"parity_bytes", Kind::number, most_number, optional},
                          {"notices", Kind::texts, most_ranks, optional}};
 
-// A server of images. Names of files are made of both parts (store/cryo_depot.hpp).
+// A server of images. Names of files are made of both parts (server/depot.hpp).
 constexpr Field series = {"series", Kind::name, most_word, optional};
 constexpr Field image_name = {"name", Kind::name, most_word};
 constexpr Field image_bytes = {"bytes", Kind::number, most_image};

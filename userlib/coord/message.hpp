@@ -24,7 +24,7 @@ enum class Speaker : uint8_t {
     coordinator, // to the daemon of a node
     command,     // ompi-checkpoint, to the coordinator
     job,         // the coordinator, to a command
-    sender,      // a client of a server of images (store/cryo_session.hpp)
+    sender,      // a client of a server of images (server/session.hpp)
     server,      // of images, to its client
 };
 

@@ -2,7 +2,7 @@
 #include "keeper/at_server.hpp"
 
 #include "base/fd.hpp"
-#include "store/cryo_transfer.hpp"
+#include "server/transfer.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,11 +15,11 @@ namespace cryo::keeper {
 
 Result<std::string> AtServer::place(const std::string &url)
 {
-    Result<store::CryoUrl> parsed = store::CryoUrl::parse(url);
+    Result<server::CryoUrl> parsed = server::CryoUrl::parse(url);
     if (!parsed)
         return parsed.error();
     // The series may be written without a slash at its end.
-    store::ImageName &image = parsed->image;
+    server::ImageName &image = parsed->image;
     if (image.series.empty())
         std::swap(image.series, image.name);
     if (image.series.empty() || !image.name.empty())
@@ -32,24 +32,24 @@ Result<std::string> AtServer::place(const std::string &url)
 
 AtServer AtServer::at(const std::string &place, uint64_t bandwidth)
 {
-    const Result<store::CryoUrl> url = store::CryoUrl::parse(place + "/");
-    return {url ? *url : store::CryoUrl(), bandwidth};
+    const Result<server::CryoUrl> url = server::CryoUrl::parse(place + "/");
+    return {url ? *url : server::CryoUrl(), bandwidth};
 }
 
-store::CryoUrl AtServer::url_of(const std::string &name) const
+server::CryoUrl AtServer::url_of(const std::string &name) const
 {
-    store::CryoUrl url = series_;
+    server::CryoUrl url = series_;
     url.image.name = name;
     return url;
 }
 
 Result<std::string> AtServer::newest() const
 {
-    const Result<std::vector<store::Stored>> there = store::list_images(series_);
+    const Result<std::vector<server::Stored>> there = server::list_images(series_);
     if (!there)
         return there.error();
     std::string newest;
-    for (const store::Stored &one : *there) {
+    for (const server::Stored &one : *there) {
         if (Series::is_image_name(one.image.name) &&
             (newest.empty() || Series::comes_before(newest, one.image.name)))
             newest = one.image.name;
@@ -60,11 +60,11 @@ Result<std::string> AtServer::newest() const
 Result<void> AtServer::send(const Series &from, const std::vector<std::string> &names,
                             const std::set<std::string> &may_go) const
 {
-    const Result<std::vector<store::Stored>> listed = store::list_images(series_);
+    const Result<std::vector<server::Stored>> listed = server::list_images(series_);
     if (!listed)
         return listed.error();
-    std::map<std::string, store::Stored> there;
-    for (const store::Stored &one : *listed)
+    std::map<std::string, server::Stored> there;
+    for (const server::Stored &one : *listed)
         there.emplace(one.image.name, one);
     for (const std::string &name : names) {
         const std::string path = from.path(name);
@@ -75,8 +75,8 @@ Result<void> AtServer::send(const Series &from, const std::vector<std::string> &
         const auto known = there.find(name);
         if (known != there.end() && known->second.bytes == static_cast<uint64_t>(status.st_size))
             continue;
-        const Result<store::Stored> sent =
-            store::send_image(url_of(name), file.get(), {.rate = bandwidth_});
+        const Result<server::Stored> sent =
+            server::send_image(url_of(name), file.get(), {.rate = bandwidth_});
         if (!sent)
             return sent.error();
     }
@@ -87,7 +87,7 @@ Result<void> AtServer::send(const Series &from, const std::vector<std::string> &
         const auto known = there.find(name);
         if (known == there.end() || std::ranges::find(*here, name) != here->end())
             continue;
-        if (Result<void> removed = store::remove_image(url_of(name), known->second.checksum);
+        if (Result<void> removed = server::remove_image(url_of(name), known->second.checksum);
             !removed)
             return removed;
     }

@@ -71,7 +71,7 @@ Keeper::Keeper(Settings settings, pid_t pid, Fd program)
     : settings_(std::move(settings)), pid_(pid), program_(std::move(program)),
       series_(settings_.directory), schedule_(settings_), born_(monotonic_now())
 {
-    if (!store::scheme_of(settings_.second).empty()) {
+    if (!server::scheme_of(settings_.second).empty()) {
         server_.emplace(AtServer::at(settings_.second, settings_.bandwidth));
         flusher_.emplace(series_, *server_);
     } else if (!settings_.second.empty()) {

@@ -70,10 +70,10 @@ Result<double> moment(const std::string &text)
 Result<void> complete_url(Settings &settings)
 {
     std::string &second = settings.second;
-    const std::string scheme = store::scheme_of(second);
+    const std::string scheme = server::scheme_of(second);
     if (scheme.empty())
         return {};
-    if (scheme != store::cryo_scheme)
+    if (scheme != server::cryo_scheme)
         return Error(ENOTSUP, fmt::format("--second: images are copied to a directory or to "
                                           "cryo://, not to {}://",
                                           scheme));
@@ -222,7 +222,7 @@ Result<void> complete(Settings &settings, const std::string &directory)
     for (const auto &[path, option, was_made] :
          {std::tuple(&settings.directory, "--into", &settings.made_directory),
           std::tuple(&settings.second, "--second", &settings.made_second)}) {
-        if (path->empty() || !store::scheme_of(*path).empty())
+        if (path->empty() || !server::scheme_of(*path).empty())
             continue;
         Result<std::string> made = make_directory(*path, option, *was_made);
         if (!made)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_key.hpp"
+#include "server/key.hpp"
 
 #include "../scratch.hpp"
 
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -79,4 +79,4 @@ TEST(CryoKey, TellsWhichNodeAClientIs)
         EXPECT_FALSE(node_in(identity)) << identity;
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

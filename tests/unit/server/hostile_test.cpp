@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <random>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -282,4 +282,4 @@ TEST_F(CryoHostileTest, AnyOrderOfMessages)
     expect_unharmed();
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

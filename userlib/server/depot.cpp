@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_depot.hpp"
+#include "server/depot.hpp"
 
 #include "base/clock.hpp"
 #include "base/sync.hpp"
@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -306,4 +306,4 @@ Result<void> CryoDepot::remove(const ImageName &image, const std::string &checks
     return directory_.sync();
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

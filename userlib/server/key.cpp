@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_key.hpp"
+#include "server/key.hpp"
 
 #include "base/directory.hpp"
 #include "base/fd.hpp"
@@ -7,7 +7,7 @@
 #include "base/trust.hpp"
 #include "base/write_all.hpp"
 #include "coord/tls.hpp"
-#include "store/cryo_url.hpp"
+#include "server/url.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::optional<std::string> node_in(const std::string &identity)
     return is_image_name(node) ? std::optional(std::move(node)) : std::nullopt;
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

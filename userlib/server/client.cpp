@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_client.hpp"
+#include "server/client.hpp"
 
 #include "coord/image_copy.hpp"
 #include "coord/message.hpp"
 #include "coord/net.hpp"
-#include "store/cryo_addresses.hpp"
-#include "store/cryo_session.hpp"
+#include "server/addresses.hpp"
+#include "server/session.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -376,4 +376,4 @@ Result<void> CryoClient::remove(const ImageName &image, const std::string &check
     return removed ? Result<void>() : Result<void>(removed.error());
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

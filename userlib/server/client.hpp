@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A client of a server of images (cryo_session.hpp), for a process that has nothing else to do.
+// A client of a server of images (session.hpp), for a process that has nothing else to do.
 //
 //     Result<CryoClient> client = CryoClient::connect(url.at, secret, identity);
 //     Result<StoredImage> kept = client->put(url.image, fd, {.existing = Existing::replace});
@@ -12,8 +12,8 @@
 #include "base/result.hpp"
 #include "coord/channel.hpp"
 #include "coord/loop.hpp"
-#include "store/cryo_depot.hpp"
-#include "store/cryo_url.hpp"
+#include "server/depot.hpp"
+#include "server/url.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-namespace cryo::store {
+namespace cryo::server {
 
 using Progress = std::function<void(uint64_t done, uint64_t total)>;
 
@@ -94,4 +94,4 @@ class CryoClient
     Patience patience_;
 };
 
-} // namespace cryo::store
+} // namespace cryo::server

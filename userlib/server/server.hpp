@@ -13,15 +13,15 @@
 #include "coord/loop.hpp"
 #include "coord/net.hpp"
 #include "coord/strangers.hpp"
-#include "store/cryo_depot.hpp"
-#include "store/cryo_session.hpp"
+#include "server/depot.hpp"
+#include "server/session.hpp"
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 
-namespace cryo::store {
+namespace cryo::server {
 
 struct CryoServerOptions {
     std::string directory = {};
@@ -65,4 +65,4 @@ class CryoServer
     bool looking_ = false;
 };
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-namespace cryo::store {
+namespace cryo::server {
 
 // CRYO_SERVER_KEY, else cryo/server.key in the user's directory of settings.
 std::string usual_key_file();
@@ -27,4 +27,4 @@ std::string own_identity();
 // The node in it; none: it is no client's.
 std::optional<std::string> node_in(const std::string &identity);
 
-} // namespace cryo::store
+} // namespace cryo::server

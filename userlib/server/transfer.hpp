@@ -8,14 +8,14 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "store/cryo_url.hpp"
+#include "server/url.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
-namespace cryo::store {
+namespace cryo::server {
 
 struct Stored {
     ImageName image = {};
@@ -42,4 +42,4 @@ Result<std::vector<Stored>> list_images(const CryoUrl &url);
 // ESTALE: the image of that name has another checksum.
 Result<void> remove_image(const CryoUrl &url, const std::string &checksum);
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_server.hpp"
+#include "server/server.hpp"
 
 #include "base/clock.hpp"
 #include "coord/message.hpp"
-#include "store/cryo_addresses.hpp"
-#include "store/cryo_key.hpp"
+#include "server/addresses.hpp"
+#include "server/key.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -156,4 +156,4 @@ Result<void> CryoServer::work(bool signals)
     return {};
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_url.hpp"
+#include "server/url.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <fmt/format.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -116,4 +116,4 @@ std::string CryoUrl::text_of(const ImageName &other) const
     return fmt::format("{}{}{}/{}", cryo_scheme, between, at.text(), other.text());
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -8,8 +8,8 @@
 
 #include "../scratch.hpp"
 #include "image/checksum.hpp"
-#include "store/cryo_client.hpp"
-#include "store/cryo_server.hpp"
+#include "server/client.hpp"
+#include "server/server.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <thread>
 
-namespace cryo::store {
+namespace cryo::server {
 
 class Serving : public testing::Test
 {
@@ -124,4 +124,4 @@ inline std::string long_text()
     return text;
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_transfer.hpp"
+#include "server/transfer.hpp"
 
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -201,4 +201,4 @@ Result<void> remove_image(const CryoUrl &url, const std::string &checksum)
     return said ? Result<void>() : Result<void>(said.error());
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

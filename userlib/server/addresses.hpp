@@ -6,14 +6,14 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "store/cryo_url.hpp"
+#include "server/url.hpp"
 
 #include <string>
 #include <vector>
 
-namespace cryo::store {
+namespace cryo::server {
 
 // At least one. ENOENT: no host of that name is known.
 Result<std::vector<std::string>> addresses_of(const HostAndPort &at);
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_session.hpp"
+#include "server/session.hpp"
 
 #include "base/clock.hpp"
 #include "base/print.hpp"
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -253,4 +253,4 @@ bool CryoSession::look(uint64_t now, uint64_t patience_ns)
     return channel_->waiting() <= most_ahead;
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -25,14 +25,14 @@
 
 #include "base/fd.hpp"
 #include "coord/channel.hpp"
-#include "store/cryo_depot.hpp"
+#include "server/depot.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
-namespace cryo::store {
+namespace cryo::server {
 
 // How far a client may be ahead of what the server has taken, and how much of what it has asked for
 // may wait for it: in bytes.
@@ -86,4 +86,4 @@ class CryoSession
     uint64_t heard_ns_; // when the client has last said something
 };
 
-} // namespace cryo::store
+} // namespace cryo::server

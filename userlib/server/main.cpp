@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// store-cryo VERB URL: speaks with a server of images for one command (cryo_transfer.hpp). The
+// store-cryo VERB URL: speaks with a server of images for one command (transfer.hpp). The
 // image is standard input, also to write it there. Says by lines of JSON how far it is and how it
 // ends.
 #include "base/print.hpp"
 #include "cli/command.hpp"
 #include "cli/error_json.hpp"
-#include "store/cryo_client.hpp"
-#include "store/cryo_key.hpp"
+#include "server/client.hpp"
+#include "server/key.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -18,7 +18,7 @@ namespace {
 
 using cryo::Error;
 using cryo::Result;
-using namespace cryo::store;
+using namespace cryo::server;
 using nlohmann::json;
 
 constexpr const char *latest_name = "latest";

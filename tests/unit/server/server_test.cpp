@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sys/socket.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -222,4 +222,4 @@ TEST_F(CryoServerTest, AFileThatChangesWhileItIsSentIsNoImage)
     EXPECT_EQ(ESTALE, kept.error().code());
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace cryo::store {
+namespace cryo::server {
 
 inline constexpr uint16_t usual_port = 12796;
 inline constexpr size_t most_name = 100; // bytes
@@ -54,4 +54,4 @@ struct CryoUrl {
 std::string scheme_of(std::string_view text);
 inline constexpr const char *cryo_scheme = "cryo";
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_addresses.hpp"
+#include "server/addresses.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -7,7 +7,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 Result<std::vector<std::string>> addresses_of(const HostAndPort &at)
 {
@@ -29,4 +29,4 @@ Result<std::vector<std::string>> addresses_of(const HostAndPort &at)
     return addresses;
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_depot.hpp"
+#include "server/depot.hpp"
 
 #include "../scratch.hpp"
 #include "image/checksum.hpp"
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 namespace {
 
@@ -251,4 +251,4 @@ TEST_F(CryoDepotTest, AFileThatWasCutIsNoImage)
     EXPECT_EQ(EBADMSG, depot->open_image(*depot->find({"", "a"})).error().code());
 }
 
-} // namespace cryo::store
+} // namespace cryo::server

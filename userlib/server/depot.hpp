@@ -21,7 +21,7 @@
 #include "base/fd.hpp"
 #include "base/result.hpp"
 #include "image/checksum.hpp"
-#include "store/cryo_url.hpp"
+#include "server/url.hpp"
 
 #include <cstdint>
 #include <map>
@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-namespace cryo::store {
+namespace cryo::server {
 
 struct StoredImage {
     ImageName image = {};
@@ -120,4 +120,4 @@ class CryoDepot
     std::vector<std::string> others_;
 };
 
-} // namespace cryo::store
+} // namespace cryo::server

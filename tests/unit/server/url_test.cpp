@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "store/cryo_url.hpp"
+#include "server/url.hpp"
 
 #include <cerrno>
 #include <gtest/gtest.h>
 
-namespace cryo::store {
+namespace cryo::server {
 
 TEST(CryoUrl, NamesAServerAndAnImage)
 {
@@ -79,4 +79,4 @@ TEST(CryoUrl, TellsAPathFromAUrl)
     EXPECT_EQ("", scheme_of("./a://b"));
 }
 
-} // namespace cryo::store
+} // namespace cryo::server
