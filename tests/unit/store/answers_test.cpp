@@ -51,10 +51,9 @@ TEST(Answers, Parts)
     EXPECT_EQ(7u, list->parts[0].bytes);
     EXPECT_EQ("abc", list->parts[0].etag);
     EXPECT_EQ("2", list->next);
-    EXPECT_EQ(
-        "<CompleteMultipartUpload><Part><PartNumber>2</PartNumber><ETag>&quot;abc&quot;</ETag>"
-        "</Part></CompleteMultipartUpload>",
-        completion(list->parts).substr(0, completion(list->parts).find('\n')));
+    EXPECT_EQ("<CompleteMultipartUpload><Part><PartNumber>2</PartNumber><ETag>\"abc\"</ETag>"
+              "</Part></CompleteMultipartUpload>",
+              completion(list->parts).substr(0, completion(list->parts).find('\n')));
 }
 
 // What a server, or who speaks in its place, may say: an error each time, and not a list that lacks
