@@ -102,11 +102,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="measure; otherwise only see that it runs")
     full = parser.parse_args().full
-    count, pause = (25, 1) if full else (3, 0.1)
+    count, pause = (25, 0.3) if full else (3, 0.1)
     measure("a page of a hundred", Deltas(), Options(), count, pause)
     if shutil.which("lmp"):
         options = Options()
-        options.size, options.steps = (20, 4000) if full else (6, 20000)
+        options.size, options.steps = (20, 4000) if full else (6, 8000)
         measure("LAMMPS, a liquid", SUBJECTS["melt"](), options, count, pause)
 
 
