@@ -74,8 +74,7 @@ void add_options(CLI::App &app, Options &options)
         app, {{"cr_server --new-key", "makes a key, which goes to your other machines as well"},
               {"cr_server --directory /srv/images --listen 10.0.0.7 --quota 200G",
                "keeps images of programs on other machines"},
-              {"cr_server --list cryo://10.0.0.7/", "shows which images that one has"},
-              {"cr_checkpoint --second cryo://10.0.0.7/job.1 412", "sends it one, from there"}});
+              {"cr_server --list cryo://10.0.0.7/", "shows which images that one has"}});
 }
 
 void tell_of(const CryoServer &server)
