@@ -6,6 +6,7 @@
 #include "coord/patience.hpp"
 #include "coord/snapshot.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <ctime>
@@ -25,7 +26,9 @@ namespace {
 
 // In the address of a node that is in this process; its number is the port.
 constexpr const char *in_here = "in-process";
-constexpr int64_t look_again_ms = 50;
+// An answer names all ranks, so it is much work itself.
+constexpr int64_t look_first_ms = 10;
+constexpr int64_t look_last_ms = 2560;
 
 double seconds_of(clockid_t clock)
 {
@@ -229,7 +232,12 @@ void LargeJob::make_node(uint32_t number)
     of_root_.push_back(node.up);
     node.daemon = std::make_unique<Daemon>(
         loop_, job_, fmt::format("n{}", number),
-        [up = node.up](const Message &message) { up->send(message); }, ways(number));
+        [this, up = node.up](const Message &message) {
+            up->send(message);
+            if (message.type == Type::placed && ++placed_ + 1 == size_.nodes)
+                loop_.stop();
+        },
+        ways(number));
     node.up->on_message(Speaker::coordinator, [this, number](const Message &message) {
         Node &one = *nodes_[number];
         if (!std::exchange(one.has_joined, true)) {
@@ -301,8 +309,14 @@ Message LargeJob::ask(const Message &request, Type answer)
 
 void LargeJob::wait_for_tree()
 {
+    if (placed_ + 1 < size_.nodes) {
+        loop_.resume();
+        loop_.run();
+    }
+    int64_t wait = look_first_ms;
     while (!ask(Message(Type::status_wanted), Type::status).fields.at("ready").get<bool>()) {
-        loop_.after(look_again_ms, [this] { loop_.stop(); });
+        loop_.after(wait, [this] { loop_.stop(); });
+        wait = std::min(2 * wait, look_last_ms);
         loop_.resume();
         loop_.run();
     }

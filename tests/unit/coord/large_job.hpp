@@ -74,6 +74,7 @@ class LargeJob
     Loop loop_; // of all nodes but the first
     InProcess post_;
     std::vector<std::unique_ptr<Node>> nodes_;
+    uint32_t placed_ = 0;                           // of them
     std::vector<std::shared_ptr<Channel>> of_root_; // the other ends of its connections
     std::shared_ptr<Channel> command_;
     Type awaited_ = Type::end;
