@@ -18,10 +18,10 @@ void add_source(CLI::App &app, Options &options)
 {
     constexpr const char *group = "Where the image is (one of these)";
     app.add_option(
-           "FILE", options.positional,
-           "The image: a file, a directory, cryo://HOST[:PORT]/NAME at a server (cr_server), "
-           "or s3://BUCKET/NAME") app.add_option("-f,--file", options.file, "The same")
-        ->group(group);
+        "FILE", options.positional,
+        "The image: a file, a directory, cryo://HOST[:PORT]/NAME at a server (cr_server), "
+        "or s3://BUCKET/NAME");
+    app.add_option("-f,--file", options.file, "The same")->group(group);
     app.add_option("-F,--fd", options.request.fd, "This open descriptor, which may be a pipe")
         ->transform(cryo::cli::open_descriptor())
         ->group(group);
