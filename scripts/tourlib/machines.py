@@ -6,8 +6,8 @@
         cluster.run(2, "hostname")          # as root, by ssh
         cluster.lose(3)                      # as if its power were cut
 
-node1's QEMU is the network's switch, and its way out: ports of this machine's loopback lead to ssh of each node
-and to Prometheus. Nothing leads from the nodes to elsewhere.
+node1's QEMU is the network's switch. Each node has a second network, which has this machine alone: ports of its
+loopback lead to the node's ssh, and to Prometheus. Nothing leads from the nodes to elsewhere.
 """
 
 import contextlib
@@ -84,7 +84,8 @@ class Cluster(contextlib.AbstractContextManager):
                 "-drive", f"file={self._disk.disk},format=raw,if=virtio,snapshot=on,cache=unsafe",
                 "-chardev", f"file,id=console,path={self.console(number)}", "-serial", "chardev:console",
                 *self._network(number),
-                "-device", f"virtio-net-pci,netdev=nic,romfile=,mac=52:54:00:77:00:{number:02x}"]
+                "-device", f"virtio-net-pci,netdev=nic,romfile=,mac=52:54:00:77:00:{number:02x}",
+                "-device", "virtio-net-pci,netdev=out,romfile="]
         with open(self.place / f"qemu{number}.log", "wb") as log:
             return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     start_new_session=True, preexec_fn=host.die_with_parent())
@@ -92,18 +93,18 @@ class Cluster(contextlib.AbstractContextManager):
     def _network(self, number):
         def wire(name, end, to):
             return ["-netdev", f"stream,id={name},server={end},addr.type=unix,addr.path={self._wire(to)}"]
-        if number != NODES[0]:
-            return wire("nic", "on", number)
-        ways = [(self.ports[node], node, 22) for node in NODES] + [(self.prometheus, NODES[0], PROMETHEUS)]
-        out = "user,id=out,net=10.77.0.0/24,host=10.77.0.254,dns=10.77.0.253,dhcpstart=10.77.0.100,restrict=on"
-        out += "".join(f",hostfwd=tcp:127.0.0.1:{port}-{address(node)}:{inside}" for port, node, inside in ways)
+        # QEMU's part of the second network answers for all addresses, so the nodes' own must not be on it.
+        out = f"user,id=out,net=10.78.{number}.0/24,restrict=on,ipv6=off"
+        ways = {self.ports[number]: 22}
+        if number == NODES[0]:
+            ways[self.prometheus] = PROMETHEUS
+        out += "".join(f",hostfwd=tcp:127.0.0.1:{port}-10.78.{number}.15:{inside}" for port, inside in ways.items())
         words = ["-netdev", out]
-        names = ["out"]
+        if number != NODES[0]:
+            return [*words, *wire("nic", "on", number)]
         for node in NODES[1:]:
             words += wire(f"to{node}", "off", node)
-            names.append(f"to{node}")
-        for name in names:
-            words += ["-netdev", f"hubport,id=hub-{name},hubid=0,netdev={name}"]
+            words += ["-netdev", f"hubport,id=hub-to{node},hubid=0,netdev=to{node}"]
         return [*words, "-netdev", "hubport,id=nic,hubid=0"]
 
     def lose(self, number):
