@@ -24,6 +24,7 @@ from vmlib import clock, host, kernlog, qemu
 NODES = (1, 2, 3)
 PATIENCE = 600
 PAUSE = 0.5
+_PATIENCE_FOR_LOGS = 20
 PROMETHEUS = 9090
 _MEMORY = "1536M"
 _COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check "
@@ -141,10 +142,11 @@ class Cluster(contextlib.AbstractContextManager):
                 "LogLevel=ERROR", "-o", "ControlMaster=auto", "-o", f"ControlPath={self.place}/%C",
                 "-o", "ControlPersist=600", "-o", "ConnectTimeout=60"]
 
-    def _ask(self, number, script, given=None):
+    def _ask(self, number, script, given=None, patience=PATIENCE):
         return subprocess.run(["ssh", *self.options(), "-p", str(self.ports[number]), "root@127.0.0.1", script],
                               input=given, stdin=None if given is not None else subprocess.DEVNULL,
-                              capture_output=True, text=True, errors="replace", check=False, timeout=PATIENCE)
+                              capture_output=True, text=True, errors="replace", check=False,
+                              timeout=patience)
 
     def run(self, number, script, user="root", given=None):
         """What the script has printed there; it may not fail."""
@@ -168,9 +170,11 @@ class Cluster(contextlib.AbstractContextManager):
         for log in [*self.place.glob("console*"), *self.place.glob("*.log")]:
             shutil.copy(log, place)
         for number in self._machines:
-            said = self._ask(number, "journalctl -b --no-pager -q; tail -n 300 /var/log/slurm/*.log; "
-                             "tail -n 300 ~alice/*.log; ls -lR ~alice").stdout
-            (pathlib.Path(place) / f"node{number}.log").write_text(said)
+            # One that does not answer keeps nobody waiting.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                said = self._ask(number, "journalctl -b --no-pager -q; tail -n 300 /var/log/slurm/*.log; "
+                                 "tail -n 300 ~alice/*.log; ls -lR ~alice", patience=_PATIENCE_FOR_LOGS).stdout
+                (pathlib.Path(place) / f"node{number}.log").write_text(said)
 
 
 def address(number):
