@@ -118,7 +118,7 @@ std::array<Candidates, words> candidates_of(std::span<const sock_filter> program
     }
     for (Candidates &found : candidates) {
         std::ranges::sort(found);
-        found.erase(std::ranges::unique(found).begin(), found.end());
+        found.erase(std::unique(found.begin(), found.end()), found.end());
         std::erase(found, 0);
         found.insert(found.begin(), 0);
     }

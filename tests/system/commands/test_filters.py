@@ -177,6 +177,7 @@ def confine():
             made = set(re.findall(r"\$\d+, %[er]ax\t+/\* (\w+) \*/\n\tsyscall", file.read()))
         self.assertIn("rt_sigreturn", made)
         made.remove("rt_sigreturn")  # is not tried out: each signal's handler ends by it
+        not_under_filters = {"modify_ldt"}
         for folder in ("agent", "sys"):
             for name in os.listdir(os.path.join(SOURCES, folder)):
                 if not name.startswith(("interposed", "interrupted_call", "newer_numbers",
@@ -187,7 +188,7 @@ def confine():
             tried = file.read()
         tried = tried[tried.index("of_agent[]"):tried.index("at_end[]")]
         tried = set(re.findall(r"CALL\(([a-z0-9_]+)\)", tried))
-        self.assertEqual(made, tried)
+        self.assertEqual(made - not_under_filters, tried)
 
     def test_nothing_is_left_behind(self):
         """No variable of an outer container tells of filters that are not here."""
