@@ -29,7 +29,7 @@ PROMETHEUS = 9090
 _MEMORY = "1536M"
 _COMMAND_LINE = ("console=ttyS0 loglevel=5 panic=-1 oops=panic mitigations=off tsc=reliable no_timer_check "
                  "random.trust_cpu=on rcupdate.rcu_cpu_stall_timeout=60 net.ifnames=0 fsck.mode=skip "
-                 "systemd.show_status=0 root=/dev/vda rootdelay=300 rw")
+                 "systemd.show_status=0 root=/dev/vda rw")
 
 
 def _free_ports(count):
