@@ -64,16 +64,12 @@ prepare_for_tests() {
         # Without it the tests that need it are skipped.
         (step "preparing Open MPI 5.0" "$log/openmpi5.log" "$CRYO_TOP/scripts/vm" tree trixie-openmpi)
     fi
-    if selected '^(system[.]packages|vm[.]tour)$'; then
-        local options=(--no-lint) # system.packages has them looked at
+    if selected '^system[.]packages$'; then
+        local options=(--no-lint) # the test has them looked at
         $install || options+=(--no-install)
         # The test fails where they cannot be built.
         (step "building the Debian packages" "$log/package.log" \
             "$CRYO_TOP/scripts/package" "${options[@]}")
-    fi
-    if selected '^vm[.]tour$'; then
-        (step "preparing the machines of the tour" "$log/tour.log" \
-            "$CRYO_TOP/scripts/tour" --prepare --packages "$CRYO_TOP/build/packages")
     fi
 }
 
