@@ -80,9 +80,29 @@ Result<std::string> read_key(const std::string &path)
     return text;
 }
 
+namespace {
+
+// And what is missing above it: a new user has no directory of settings yet.
+Result<void> make_directory(const std::string &directory)
+{
+    if (mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST)
+        return {};
+    if (errno != ENOENT)
+        return Error::from_errno(directory, errno);
+    if (Result<void> above = make_directory(split_path(directory).first); !above)
+        return above;
+    if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST)
+        return Error::from_errno(directory, errno);
+    return {};
+}
+
+} // namespace
+
 Result<void> make_key(const std::string &path)
 {
     const auto [parent, name] = split_path(path);
+    if (Result<void> made = make_directory(parent); !made)
+        return made;
     const Result<Directory> directory = Directory::open(parent);
     if (!directory)
         return directory.error();

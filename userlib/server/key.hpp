@@ -18,7 +18,7 @@ namespace cryo::server {
 std::string usual_key_file();
 // EACCES: it is another user's, or others may read it.
 Result<std::string> read_key(const std::string &path);
-// EEXIST: there is one, which is not replaced.
+// In a directory that is made if it is missing. EEXIST: there is a key, which is not replaced.
 Result<void> make_key(const std::string &path);
 
 // What a client calls itself: "store/NODE". Each has a key of its own, derived from the secret.

@@ -43,6 +43,19 @@ TEST(CryoKey, IsMadeForItsOwnerAloneAndNeverReplaced)
     EXPECT_EQ(*key, *read_key(dir / "key"));
 }
 
+TEST(CryoKey, IsMadeWhereTheDirectoryOfSettingsIsMissing)
+{
+    const Scratch dir;
+    umask(0);
+    ASSERT_TRUE(make_key(dir / "settings/cryo/server.key"));
+    EXPECT_TRUE(read_key(dir / "settings/cryo/server.key"));
+    for (const char *made : {"settings", "settings/cryo"}) {
+        struct stat status = {};
+        ASSERT_EQ(0, stat((dir / made).c_str(), &status));
+        EXPECT_EQ(0700U, status.st_mode & 07777U);
+    }
+}
+
 TEST(CryoKey, IsRefusedWhereOthersMayKnowIt)
 {
     const Scratch dir;
