@@ -235,9 +235,9 @@ Result<void> SnapshotWriter::put_token(const std::string &contents) const
 
 Result<void> check_image(const Directory &directory, const SnapshotImage &image)
 {
-    const Result<void> own =
-        check_own(directory.fd(), directory.path(), "it is not what was made here");
-    if (!own)
+    if (Result<void> own =
+            check_own(directory.fd(), directory.path(), "it is not what was made here");
+        !own)
         return own;
     const std::string path = directory.path(image.file);
     if (!is_plain_name(image.file))
