@@ -145,7 +145,7 @@ Result<std::string> bring_job(const Options &options, const std::string &base)
     while (name.ends_with('/'))
         name.pop_back();
     const std::string directory = base + name.substr(name.rfind('/'));
-    const Result<std::string> brought = cryo::cli::bring_stored(options.handle, directory);
+    Result<std::string> brought = cryo::cli::bring_stored(options.handle, directory);
     if (!brought && brought.error().code() == EEXIST)
         return brought.error().with_more(
             fmt::format("; if it is this snapshot, `{} {}` starts it", options.command, directory));

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
 #include <set>
 #include <sys/stat.h>
@@ -17,8 +16,6 @@
 namespace cryo::store {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 Result<void> receive(const StoredFile &file, const Location &place, Client &client,
                      const Client::Sink &keep)
