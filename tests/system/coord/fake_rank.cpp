@@ -11,6 +11,8 @@
 #include "coord/place.hpp"
 #include "coord/rank_side.hpp"
 
+#include "../../unit/coord/still_mpi.hpp"
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -27,27 +29,8 @@ namespace {
 
 using namespace cryo;
 
-class NoMpi final : public bookmark::Mpi
-{
-  public:
-    void post(bookmark::Receive &) override {}
-    bool test(bookmark::Receive &, bookmark::Arrival &) override { return false; }
-    bookmark::Withdrawal withdraw(bookmark::Receive &, bookmark::Arrival &) override
-    {
-        return bookmark::Withdrawal::withdrawn;
-    }
-    bool probe(bookmark::Comm &, int, int, bookmark::Arrival &) override { return false; }
-    bool mprobe(bookmark::Comm &, int, int, bookmark::Matched &) override { return false; }
-    void receive_matched(bookmark::Matched &, bookmark::Receive &) override {}
-    bool take(bookmark::Comm &, bookmark::Drained &) override { return false; }
-    void take_matched(bookmark::Matched &, bookmark::Drained &) override {}
-    bool taken(bookmark::Drained &) override { return true; }
-    void deliver(bookmark::Receive &, const bookmark::Drained &) override {}
-    bool settled(bool /*at_cut*/) override { return true; }
-};
-
 coord::RankSide link_side;
-NoMpi mpi;
+StillMpi mpi;
 bookmark::Rank *rank_part;
 volatile bool busy = true;
 volatile bool missed;

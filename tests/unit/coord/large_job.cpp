@@ -5,6 +5,7 @@
 #include "coord/image_options.hpp"
 #include "coord/patience.hpp"
 #include "coord/snapshot.hpp"
+#include "still_mpi.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -59,26 +60,6 @@ std::pair<Fd, Fd> sockets()
         throw std::runtime_error("no sockets for so many nodes; raise the limit of descriptors");
     return {Fd(ends[0]), Fd(ends[1])};
 }
-
-// A library in which nothing is under way.
-class StillMpi final : public bookmark::Mpi
-{
-  public:
-    void post(bookmark::Receive &) override {}
-    bool test(bookmark::Receive &, bookmark::Arrival &) override { return false; }
-    bookmark::Withdrawal withdraw(bookmark::Receive &, bookmark::Arrival &) override
-    {
-        return bookmark::Withdrawal::withdrawn;
-    }
-    bool probe(bookmark::Comm &, int, int, bookmark::Arrival &) override { return false; }
-    bool mprobe(bookmark::Comm &, int, int, bookmark::Matched &) override { return false; }
-    void receive_matched(bookmark::Matched &, bookmark::Receive &) override {}
-    bool take(bookmark::Comm &, bookmark::Drained &) override { return false; }
-    void take_matched(bookmark::Matched &, bookmark::Drained &) override {}
-    bool taken(bookmark::Drained &) override { return true; }
-    void deliver(bookmark::Receive &, const bookmark::Drained &) override {}
-    bool settled(bool /*at_cut*/) override { return true; }
-};
 
 // Stands still as soon as it is asked to.
 class StillRank final : private bookmark::Link
