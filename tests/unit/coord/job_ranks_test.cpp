@@ -42,7 +42,8 @@ class Ranks : public testing::Test
     }
 
     Loop loop;
-    Daemon local{loop, Job{.id = "7-aa"}, "n0", [](const Message &) {}};
+    Daemon local{loop, Job{.id = "7-aa", .secret = {}, .addresses = {}, .directory = {}}, "n0",
+                 [](const Message &) {}};
     Members members{local};
     JobRanks ranks{"7-aa", local, members};
     std::vector<Fd> others;
