@@ -74,8 +74,10 @@ class Job:
         return Path(self.output.name).read_text()
 
     def status(self):
-        """The pids of daemons and ranks, from /proc: those that belong to this job."""
+        """The pids of daemons and ranks, from /proc: those that belong to this job. A process that a
+        daemon has forked to take an image has its command line, and is none."""
         found = {"daemons": [], "ranks": []}
+        daemons = {}
         mark = f"CRYO_JOB={self.pid}-".encode()
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or not is_alive(entry.name):
@@ -88,9 +90,11 @@ class Job:
             name = os.path.basename(words[0])
             if name == b"mpi-daemon" and (mark in environment or
                                           words[1:3] == [b"--root", str(self.pid).encode()]):
-                found["daemons"].append(int(entry.name))
+                daemons[int(entry.name)] = words
             elif name == b"fake_rank" and mark in environment:
                 found["ranks"].append(int(entry.name))
+        found["daemons"] = [pid for pid, words in daemons.items()
+                            if daemons.get(processes.parent(pid)) != words]
         return found
 
     def everything(self):

@@ -51,11 +51,11 @@ class Server:
         self.port = int(said[1])
 
     def kill(self):
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process.stdout.close()
-            self.process = None
+        process, self.process = self.process, None # a thread of a Way calls this, too
+        if process is not None:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
 
     def environment(self, port=None, scheme="http", **changes):
         """Of a command that uses it. None: a variable is not set."""
@@ -92,6 +92,8 @@ class Way:
         return self
 
     def __exit__(self, *_):
+        with self.lock: # whatever happens at a cut is over then
+            pass
         self.door.shutdown(socket.SHUT_RDWR)
         self.door.close()
 
@@ -141,16 +143,13 @@ class Way:
     def copy(self, source, target, direction, both):
         try:
             while piece := source.recv(1 << 14):
-                then = None
                 with self.lock:
                     setattr(self, direction, getattr(self, direction) + len(piece))
-                    limit, what = self.at[direction]
+                    limit, then = self.at[direction]
                     if limit is not None and getattr(self, direction) >= limit:
                         self.at[direction] = (None, None)
-                        then = what
-                if then:
-                    then()
-                    break
+                        then()
+                        break
                 target.sendall(piece)
         except OSError:
             pass
