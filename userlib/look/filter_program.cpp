@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/filter_program.hpp"
 
+#include "look/bpf_numbers.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <compare>
@@ -50,50 +52,16 @@ Word loaded(const PartlyKnownCall &call, uint32_t offset)
 Word computed(uint16_t operation, Word a, Word b)
 {
     if (operation == BPF_NEG)
-        return a ? Word(-*a) : Word();
-    if (!a || !b)
+        b = 0;
+    if (!a || !b || (operation == BPF_DIV && *b == 0))
         return {};
-    switch (operation) {
-    case BPF_ADD:
-        return *a + *b;
-    case BPF_SUB:
-        return *a - *b;
-    case BPF_MUL:
-        return *a * *b;
-    case BPF_DIV:
-        return *b != 0 ? Word(*a / *b) : Word();
-    case BPF_AND:
-        return *a & *b;
-    case BPF_OR:
-        return *a | *b;
-    case BPF_XOR:
-        return *a ^ *b;
-    case BPF_LSH:
-        return *b < word_bits ? Word(*a << *b) : Word();
-    case BPF_RSH:
-        return *b < word_bits ? Word(*a >> *b) : Word();
-    default:
-        return {};
-    }
+    return bpf_computed(operation, *a, *b);
 }
 
 // Whether the jump is taken; nothing: it may be or not.
 std::optional<bool> jumps(uint16_t operation, Word a, Word b)
 {
-    if (!a || !b)
-        return {};
-    switch (operation) {
-    case BPF_JEQ:
-        return *a == *b;
-    case BPF_JGT:
-        return *a > *b;
-    case BPF_JGE:
-        return *a >= *b;
-    case BPF_JSET:
-        return (*a & *b) != 0;
-    default:
-        return {};
-    }
+    return a && b ? std::optional<bool>(bpf_jumps(operation, *a, *b)) : std::nullopt;
 }
 
 unsigned meaning(Word answer)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/stopped_calls.hpp"
 
+#include "look/bpf_numbers.hpp"
+
 #include <algorithm>
 #include <bitset>
 #include <cstddef>
@@ -33,51 +35,11 @@ struct Value {
     std::vector<Step> steps = {};
 };
 
-uint32_t computed(uint16_t operation, uint32_t a, uint32_t b)
-{
-    switch (operation) {
-    case BPF_ADD:
-        return a + b;
-    case BPF_SUB:
-        return a - b;
-    case BPF_MUL:
-        return a * b;
-    case BPF_DIV:
-        return b != 0 ? a / b : 0; // the program has ended then
-    case BPF_AND:
-        return a & b;
-    case BPF_OR:
-        return a | b;
-    case BPF_XOR:
-        return a ^ b;
-    case BPF_LSH:
-        return b < word_bits ? a << b : 0;
-    case BPF_RSH:
-        return b < word_bits ? a >> b : 0;
-    default:
-        return -a; // BPF_NEG
-    }
-}
-
 uint32_t with_word(const Value &value, uint32_t word)
 {
     for (const Step &step : value.steps)
-        word = computed(step.operation, word, step.operand);
+        word = bpf_computed(step.operation, word, step.operand);
     return word;
-}
-
-bool jumps(uint16_t operation, uint32_t a, uint32_t b)
-{
-    switch (operation) {
-    case BPF_JEQ:
-        return a == b;
-    case BPF_JGT:
-        return a > b;
-    case BPF_JGE:
-        return a >= b;
-    default:
-        return (a & b) != 0; // BPF_JSET
-    }
 }
 
 bool stops(uint32_t answer)
@@ -241,7 +203,7 @@ class Ways
         if (state.a.word)
             state.a.steps.push_back({operation, operand});
         else
-            state.a.number = computed(operation, state.a.number, operand);
+            state.a.number = bpf_computed(operation, state.a.number, operand);
         return true;
     }
 
@@ -250,13 +212,14 @@ class Ways
     {
         const uint16_t operation = BPF_OP(step.code);
         if (!state.a.word) {
-            state.next += jumps(operation, state.a.number, operand) ? step.jt : step.jf;
+            state.next += bpf_jumps(operation, state.a.number, operand) ? step.jt : step.jf;
             return;
         }
         const size_t word = *state.a.word;
         Candidates taken, others;
         for (const uint32_t one : state.candidates[word])
-            (jumps(operation, with_word(state.a, one), operand) ? taken : others).push_back(one);
+            (bpf_jumps(operation, with_word(state.a, one), operand) ? taken : others)
+                .push_back(one);
         state.decides.set(word);
         if (!taken.empty() && !others.empty()) {
             State other = state;
