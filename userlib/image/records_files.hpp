@@ -289,7 +289,7 @@ struct Lock {
 // Modes of a terminal; for a pty made by the program, which one.
 struct Terminal {
     static constexpr RecordType type = RecordType::terminal;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     uint32_t file = 0;
@@ -315,6 +315,8 @@ struct Terminal {
     uint64_t to_slave_size = 0;
     uint32_t to_master = 0;
     uint64_t to_master_size = 0;
+    bool exclusive =
+        false; // version 3; of a master: its other end, which root alone may open again
 
     static constexpr uint32_t Terminal::*key = &Terminal::file;
 
@@ -344,6 +346,7 @@ struct Terminal {
         v("to_slave_size", s.to_slave_size);
         v("to_master", s.to_master);
         v("to_master_size", s.to_master_size);
+        v("exclusive", s.exclusive);
     }
 };
 

@@ -18,6 +18,7 @@
 #include <poll.h>
 #include <set>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 #include <vector>
@@ -28,6 +29,7 @@ extern "C" int ioctl(int fd, unsigned long request, ...) noexcept;
 namespace cryo::resources {
 
 using image::FileKind;
+using restore::value;
 
 namespace {
 
@@ -102,6 +104,31 @@ std::set<dev_t> own_terminals(const Saving &saving)
     return own;
 }
 
+// While its exclusive mode (TIOCEXCL) is off, a plain user, too, may open the terminal once more.
+class Shared
+{
+  public:
+    explicit Shared(int slave)
+    {
+        int exclusive = 0;
+        if (ioctl(slave, TIOCGEXCL, &exclusive) == 0 && exclusive != 0 &&
+            ioctl(slave, TIOCNXCL) == 0)
+            slave_ = slave;
+    }
+    ~Shared()
+    {
+        if (was_exclusive())
+            ioctl(slave_, TIOCEXCL);
+    }
+    Shared(const Shared &) = delete;
+    Shared &operator=(const Shared &) = delete;
+
+    bool was_exclusive() const { return slave_ >= 0; }
+
+  private:
+    int slave_ = -1;
+};
+
 Result<void> save_all(Saving &saving)
 {
     std::set<std::string> slaves; // of masters that the program holds
@@ -139,8 +166,13 @@ Result<void> save_all(Saving &saving)
 
         const std::string slave = slave_path(index);
         slaves.insert(slave);
-        const bool held = std::any_of(saving.seen().begin(), saving.seen().end(),
-                                      [&](const Seen &other) { return other.link == slave; });
+        bool held = false;
+        int other_end = -1;
+        for (const Seen &other : saving.seen()) {
+            held = held || other.link == slave;
+            if (other.link == slave && (other.flags & O_PATH) == 0)
+                other_end = other.shared.get();
+        }
         pollfd look = {fd, POLLIN, 0};
         poll(&look, 1, 0);
         record.hung_up = (look.revents & POLLHUP) != 0;
@@ -154,6 +186,8 @@ Result<void> save_all(Saving &saving)
                             slave),
                 "close it before the checkpoint");
         else if (held) {
+            const Shared shared(other_end);
+            record.exclusive = shared.was_exclusive();
             Result<TerminalContents> contents = saving.terminal(seen);
             if (!contents)
                 return contents.error();
@@ -297,6 +331,24 @@ Result<void> open_terminals(Opening &opening)
     return {};
 }
 
+// Last, since from then on nobody but root opens it.
+void finish(Opening &opening)
+{
+    restore::Program &program = opening.program();
+    for (const auto &[master, terminal] : opening.of<image::Terminal>()) {
+        if (!terminal.exclusive)
+            continue;
+        for (const auto &[id, open_file] : opening.of<image::OpenFile>()) {
+            const image::File &file = opening.of<image::File>().at(open_file.file);
+            if (file.kind == FileKind::terminal && file.path == slave_path(terminal.pty_index) &&
+                (open_file.flags & O_PATH) == 0 && opening.cares_for(id) &&
+                !opening.is_redirected(id))
+                program.call("making a pseudo-terminal exclusive", SYS_ioctl,
+                             {value(opening.descriptor(id)), value(TIOCEXCL)});
+        }
+    }
+}
+
 } // namespace
 
 Result<Fd> open_other_end(int master, const image::Terminal &saved)
@@ -318,6 +370,7 @@ const Kind pty_master_kind = {
     .rename = rename,
     .save_all = save_all,
     .open = open_terminals,
+    .finish = finish,
 };
 const Kind terminal_kind = {.is = is_terminal, .only_of_processes = "a terminal,"};
 

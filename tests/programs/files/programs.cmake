@@ -3,7 +3,7 @@ foreach(name offset flags append log_rollback unlinked renamed shared_descriptio
         cwd_umask devices pipe_contents pipe_ends pipe_size pipe_packets fifo fifo_unlinked eventfd
         signalfd epoll epoll_nested inotify inotify_unusual locks sparse_file path_only sendfile signal_driven pty
         terminal stdio_streams no_standard_descriptors every_number socket_pairs sockets_unconnected
-        pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats timer_short lock_ranges
+        pty_exclusive pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats timer_short lock_ranges
         proc_self connection_ended time_kept passed_in_stream passed_in_packets pair_left
         datagrams_waiting udp_shut_down shared_port closed_by_number removed_directory leases
         netlink_sockets socket_filters socket_options socket_renamed multicast tcp_congestion)
