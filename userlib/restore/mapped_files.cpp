@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/mapped_files.hpp"
 
+#include "restore/lent_mode.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 
@@ -123,7 +124,9 @@ Result<MappedFile *> MappedFiles::find(Planning &p, const image::File &file, boo
     Result<Found> found = find_trusted(p.options, file);
     if (!found)
         return found.error();
-    Result<Fd> opened = open_again(found->fd.get(), writes ? O_RDWR : O_RDONLY, file.path);
+    const int flags = writes ? O_RDWR : O_RDONLY;
+    Result<Fd> opened =
+        open_lent(*found, flags, [&] { return open_again(found->fd.get(), flags, file.path); });
     if (!opened)
         return opened.error();
     struct stat now = {};

@@ -6,6 +6,7 @@
 #include "resources/kinds.hpp"
 #include "resources/memfd.hpp"
 #include "restore/beside.hpp"
+#include "restore/lent_mode.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 
@@ -295,8 +296,9 @@ void open_within(Planning &p, const image::File &file, const image::OpenFile &op
 Result<Fd> open_as_saved(const Planning &p, const Found &found, const image::File &file,
                          const image::OpenFile &open_file)
 {
-    const uint32_t flags = (open_file.flags & ~creation_flags) | by_name(file).flags;
-    Result<Fd> fd = open_found(found, static_cast<int>(flags), by_name(file).devices);
+    const auto flags = static_cast<int>((open_file.flags & ~creation_flags) | by_name(file).flags);
+    Result<Fd> fd =
+        open_lent(found, flags, [&] { return open_found(found, flags, by_name(file).devices); });
     if (fd)
         return fd;
     const int why = fd.error().code();

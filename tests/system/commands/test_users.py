@@ -164,5 +164,41 @@ os.read(come, 1)
         refused = self.refused_for(log)
         self.assertNotIn("--stdout", refused)
 
+    def test_files_whose_mode_forbids_to_open_them_again(self):
+        """The program's own ones: one was made so, another is so since; one is mapped, too."""
+        program = self.start("""
+import mmap, os
+made = os.open("made", os.O_RDWR | os.O_CREAT, 0o400)
+later = os.open("later", os.O_WRONLY | os.O_CREAT, 0o600)
+os.mkdir("folder")
+folder = os.open("folder", os.O_RDONLY | os.O_DIRECTORY)
+os.write(made, b"0123")
+os.write(later, b"0123")
+shared = mmap.mmap(made, 4)
+os.chmod("later", 0)
+os.chmod("folder", 0o300)
+""", "os.write(made, b'x'), os.write(later, b'x'), os.listdir(folder), shared.__setitem__(0, 121)",
+                             **AS_PLAIN)
+        done = self.save("--rehearse", "--kill", "-f", "image", program.pid)
+        self.assertEqual("", done.stderr)
+        program.wait()
+        restarted = self.spawn(case.command("cr_restart"), "-q", "--no-restore-pid", "image", **AS_PLAIN)
+        self.assert_alive(restarted, "one")
+        self.assert_alive(restarted, "two")  # so what follows the first is done
+        modes = {name: os.stat(self.path(name)).st_mode & 0o7777 for name in ("made", "later", "folder")}
+        self.assertEqual({"made": 0o400, "later": 0, "folder": 0o300}, modes)
+        with open(self.path("made"), "rb") as made, open(self.path("later"), "rb") as later:
+            self.assertEqual([b"y123x", b"0123x"], [made.read()[:5], later.read()[:5]])
+
+    def test_own_file_that_runs_as_its_group(self):
+        """Another mode for a moment would take the set-group-ID bit away, so it is left alone."""
+        program = self.start("""
+import os
+held = os.open("held", os.O_RDWR | os.O_CREAT, 0o600)
+os.fchmod(held, 0o2000)
+""", **AS_PLAIN)
+        self.assertIn("give it a mode", self.said_of(self.path("held"), program))
+        self.refused_for(self.path("held"))
+
 
 case.main()

@@ -51,9 +51,11 @@ void note_access(const resources::Seen &seen, const DescriptorLook &look, resour
         (file.flags & (image::kFileContentsSaved | image::kFileUnlinked)) != 0 ||
         seen.passed_in >= 0)
         return;
-    // Most files are the user's own, and nothing has to be asked while the program stands still.
+    // Most files are the user's own, and nothing has to be asked while the program stands still: a
+    // restart opens them whatever their mode is, with one exception (restore/lent_mode.cpp).
     const unsigned want = wanted(seen.flags);
-    if (seen.status.st_uid == geteuid() && (seen.status.st_mode >> 6 & want) == want)
+    if (seen.status.st_uid == geteuid() && ((seen.status.st_mode >> 6 & want) == want ||
+                                            (seen.status.st_mode & (S_ISUID | S_ISGID)) == 0))
         return;
     const std::string path(file.path);
     // What root may do says nothing about the program's user.

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A file that the program has open may have a mode that forbids to open it like that again: it was
+// made with that mode (git, beanstalkd), or the mode was changed since. The owner may open it all
+// the same, by another mode for a moment.
+//
+//     Result<Fd> log = open_lent(found, [&] { return open_found(found, O_RDWR); }, O_RDWR);
+#pragma once
+
+#include "base/open_found.hpp"
+
+#include <functional>
+
+namespace cryo::restore {
+
+// What `open` returns; if that is EACCES and the file is the user's own, once more while the owner
+// may do what the flags ask for. The mode is as before afterwards.
+Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<Fd>()> &open);
+
+} // namespace cryo::restore
