@@ -62,11 +62,18 @@ void refuse_files_about_processes(const DescriptorLook &look)
             holders, [&](const Holder &other) { return other.proc.pid() == pid; });
         const bool is_saved = member != holders.end();
         const bool is_gone = pid > 0 && !is_saved && kill(pid, 0) != 0 && errno == ESRCH;
-        if (!(is_saved || is_gone) || (member == holders.begin() && one.holder == 0))
+        // One that is not saved may have ended before a restart, and another may have its number.
+        // The first of all is always there.
+        constexpr pid_t first_of_all = 1;
+        if ((pid <= first_of_all && !is_saved) || (member == holders.begin() && one.holder == 0))
             continue;
         const Holder &holder = look.holder_of(one);
         holder.problems.add(fmt::format("descriptor {}: a file about process {}, which is {}, {}",
-                                        one.fd, pid, is_saved ? "saved, too" : "gone", seen.link),
+                                        one.fd, pid,
+                                        is_saved  ? "saved, too"
+                                        : is_gone ? "gone"
+                                                  : "not saved",
+                                        seen.link),
                             "close it before the checkpoint", Passing::when_gone,
                             fmt::format("{} {} {}", holder.proc.pid(), one.fd, seen.link));
     }
