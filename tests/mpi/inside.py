@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Becomes a command in a tree of the Debian release that has Open MPI 5.0 (scripts/vmlib/chroot.py): same
-process, same environment, its own network with nothing but loopback.
+process, same environment, its own network with nothing but loopback, unless --same-network leaves it where it is.
 
     inside.py --build build/release -- mpirun.openmpi -n 2 ./program
 
@@ -29,9 +29,9 @@ FORTRAN = ("libgfortran.so.5", "libquadmath.so.0") # what programs in Fortran ne
 SKIPPED = 77 # as the tests' CMakeLists says
 
 
-def prefix(build):
+def prefix(build, *options):
     """What stands in front of a command that shall run in the tree."""
-    return [sys.executable, "-B", str(Path(__file__).resolve()), "--build", str(build), "--"]
+    return [sys.executable, "-B", str(Path(__file__).resolve()), "--build", str(build), *options, "--"]
 
 
 def is_job(pid):
@@ -91,10 +91,13 @@ def mount(*options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=Path, required=True)
+    parser.add_argument("--same-network", action="store_true", help="of root")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     root = tree()
-    if os.geteuid() == 0:
+    if options.same_network:
+        leave(CLONE_NEWNS)
+    elif os.geteuid() == 0:
         leave(CLONE_NEWNS | CLONE_NEWNET)
     else:
         user, group = os.geteuid(), os.getegid()
@@ -102,7 +105,8 @@ def main():
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {user} 1")
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-    loopback_up()
+    if not options.same_network:
+        loopback_up()
     mount("--make-rprivate", "/")
     here = os.getcwd()
     for path in ("/proc", "/dev", "/sys", "/tmp", str(options.build.resolve())):

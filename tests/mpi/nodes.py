@@ -36,18 +36,23 @@ def run(*words):
     subprocess.run(words, check=True)
 
 
-class Node:
-    """One that a process keeps which does nothing, connected to the first one's bridge."""
+def stay(_name):
+    while True:
+        signal.pause()
 
-    def __init__(self, name, hosts):
+
+class Node:
+    """One that a process keeps, connected to the first one's bridge; in it that process does nothing
+    but `live(name)`, and does not come back from there."""
+
+    def __init__(self, name, hosts, live=stay):
         ready, says_ready = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) # whatever becomes of the test
             enter(name, hosts)
             os.write(says_ready, b"x")
-            while True:
-                signal.pause()
+            live(name)
         os.close(says_ready)
         os.read(ready, 1)
         os.close(ready)
@@ -67,7 +72,7 @@ class Node:
 
 
 class Nodes:
-    def __init__(self, count, directory):
+    def __init__(self, count, directory, live=stay):
         hosts = Path(directory, "hosts")
         hosts.write_text("127.0.0.1 localhost\n" +
                          "".join(f"{address_of(name)} {name}\n" for name in NAMES[:count]))
@@ -76,12 +81,13 @@ class Nodes:
         run("ip", "link", "add", NIC, "type", "bridge")
         run("ip", "address", "add", f"{address_of(NAMES[0])}/24", "dev", NIC)
         run("ip", "link", "set", NIC, "up")
-        self.others = {name: Node(name, hosts) for name in NAMES[1:count]}
+        self.others = {name: Node(name, hosts, live) for name in NAMES[1:count]}
         self.ssh = self.stand_in(Path(directory, "ssh"))
         self.settings = {
             "CRYO_LISTEN": address_of(NAMES[0]), "UCX_NET_DEVICES": NIC,
             "OMPI_MCA_plm_rsh_agent": str(self.ssh), "OMPI_MCA_oob_tcp_if_include": NIC,
-            "OMPI_MCA_btl_tcp_if_include": NIC}
+            "OMPI_MCA_btl_tcp_if_include": NIC,
+            "PRTE_MCA_plm_ssh_agent": str(self.ssh), "PRTE_MCA_prte_if_include": NIC}
 
     def stand_in(self, script):
         """What launchers take for ssh: [OPTION ...] HOST COMMAND. Nothing of the environment comes along."""

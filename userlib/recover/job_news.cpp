@@ -2,6 +2,7 @@
 #include "recover/job_news.hpp"
 
 #include "base/clock.hpp"
+#include "cli/text.hpp"
 #include "recover/report.hpp"
 
 #include <algorithm>
@@ -36,6 +37,26 @@ std::optional<std::vector<std::string>> names_in(const nlohmann::json &line, con
 }
 
 } // namespace
+
+std::string loss_text(const std::vector<LostNode> &lost)
+{
+    std::vector<std::string> names;
+    for (const LostNode &node : lost)
+        names.push_back(node.name);
+    const bool one = names.size() == 1;
+    return fmt::format("{} {} {} lost", one ? "node" : "nodes", fmt::join(names, ", "),
+                       one ? "was" : "were");
+}
+
+std::string end_text(const LostNode &node, int64_t waited_ns)
+{
+    const std::string waited =
+        waited_ns > 0
+            ? fmt::format("after {} more ", cli::duration_text(static_cast<uint64_t>(waited_ns)))
+            : "";
+    return fmt::format("node {} was lost at {}; {}its ranks are dead", node.name,
+                       cli::time_text(node.noted_ns), waited);
+}
 
 bool JobNews::take(const nlohmann::json &line)
 {

@@ -29,6 +29,12 @@ struct LostNode {
     int64_t noted_ns = 0; // since 1970, when its loss was told
 };
 
+// "node n2 was lost", "nodes n2, n3 were lost"
+std::string loss_text(const std::vector<LostNode> &lost);
+// What is said when nothing acts there any more, for which the supervisor has waited so long; 0: it
+// was so already.
+std::string end_text(const LostNode &node, int64_t waited_ns);
+
 class JobNews
 {
   public:
@@ -50,8 +56,14 @@ class JobNews
 
     // How the launcher's end is to be judged: whether ranks were left, or nodes were lost.
     bool knows_launchers_end() const;
-    // Ranks were there still when the launcher had ended, or a node's daemon ended before them.
-    bool launcher_left_ranks() const { return outlived_.value_or(false) || !lost_.empty(); }
+    // Ranks were there still when the launcher had ended, or a node's daemon ended before them. With
+    // the first daemon the ranks of other nodes end, and others that miss them may end the job with
+    // any status.
+    bool launcher_left_ranks() const
+    {
+        return outlived_.value_or(false) || !lost_.empty() ||
+               (was_left() && has_run_ && is_elsewhere_ == true && lease_ns_ > 0);
+    }
     const std::vector<LostNode> &lost() const { return lost_; } // in this run
     int64_t lease_ns() const { return lease_ns_; }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <sys/types.h>
+#include <sys/wait.h>
 
 #include "base/clock.hpp"
 
@@ -24,6 +25,11 @@ class LauncherEnd
     {
         constexpr uint64_t grace_ms = 5000;
         if (!begun_ns_) {
+            siginfo_t ended = {};
+            if (waitid(P_PID, static_cast<id_t>(launcher), &ended, WEXITED | WNOHANG | WNOWAIT) !=
+                    0 ||
+                ended.si_pid != 0)
+                return -1; // by itself
             begun_ns_ = now_ns();
             kill(launcher, SIGTERM);
             kill(launcher, SIGCONT);
@@ -34,6 +40,9 @@ class LauncherEnd
         kill(launcher, SIGKILL);
         return -1;
     }
+
+    // Its exit status may be that of one that does what it is told.
+    bool was_told() const { return begun_ns_.has_value(); }
 
   private:
     std::optional<uint64_t> begun_ns_;

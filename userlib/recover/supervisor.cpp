@@ -300,16 +300,16 @@ bool Supervisor::await_change(int timeout_ms)
 }
 
 // How long to wait for the launcher's end before this is called again.
-int Supervisor::look_at_nodes(LauncherEnd &launcher)
+int Supervisor::look_at_nodes()
 {
-    return news_.lost().empty() ? -1 : launcher.next(child_);
+    return news_.lost().empty() ? -1 : launcher_end_.next(child_);
 }
 
 void Supervisor::await_end()
 {
-    LauncherEnd launcher;
+    launcher_end_ = {};
     while (!status_)
-        await_change(look_at_nodes(launcher));
+        await_change(look_at_nodes());
     // What the program was sent with its end, and what cr_restart has said before its own.
     take_signals();
     read_report();

@@ -75,13 +75,14 @@ class Supervisor
     Result<void> end_leftovers();
     Result<void> await_rest();
     Result<void> await_leases(int64_t gone_ns);
-    int look_at_nodes(LauncherEnd &launcher);
+    int look_at_nodes();
     void look_at_images();
     Action judge();
     Result<std::unique_ptr<Past>> take_past();
     void pause(int ms);
     void note_keeper(pid_t pid);
     void tell_unsaved(int wait_status);
+    std::string fault_text(const End &end);
     void tell_fault(const End &end);
     void tell_rest();
     int finish();
@@ -104,6 +105,7 @@ class Supervisor
     off_t input_at_ = -1;       // where standard input was, if it is a file
     pid_t child_ = 0;           // 0: none
     std::optional<int> status_; // its end
+    LauncherEnd launcher_end_;  // of a job that has lost a node
     pid_t keeper_ = 0;          // of the program
     bool was_back_ = true;
     unsigned in_vain_ = 0; // restarts since it was back

@@ -109,30 +109,38 @@ Result<void> Supervisor::await_leases(int64_t gone_ns)
         pause(static_cast<int>(std::min<int64_t>(left / ms + 1, INT32_MAX)));
     if (gone_ns > clock_ns(CLOCK_BOOTTIME))
         return Error(EINTR, "the wait for the end of its ranks on other nodes was ended");
-    const std::string waited = cli::duration_text(
-        static_cast<uint64_t>(std::max<int64_t>(clock_ns(CLOCK_BOOTTIME) - begun, 0)));
+    // The launcher may have ended so late that there was nothing to wait for.
+    const int64_t waited = gone_ns > begun ? clock_ns(CLOCK_BOOTTIME) - begun : 0;
     for (const LostNode &node : news_.lost()) {
         nodes_.lose(node.name);
-        teller_.say(fmt::format("node {} was lost at {}; after {} more its ranks are dead",
-                                node.name, cli::time_text(node.noted_ns), waited));
+        teller_.say(end_text(node, waited));
     }
-    if (news_.lost().empty() && gone_ns > begun)
+    if (news_.lost().empty() && waited > 0)
         teller_.say(fmt::format("the job's daemon has ended before it was known what became of "
                                 "other nodes; after {} their ranks are dead",
-                                waited));
+                                cli::duration_text(static_cast<uint64_t>(waited))));
     teller_.said().lost_nodes = nodes_.lost();
     teller_.said().spares = nodes_.spares_left();
     teller_.publish();
     return {};
 }
 
+// How a launcher has ended that had lost a node before says nothing of the fault: it may have done
+// what the supervisor has told it.
+std::string Supervisor::fault_text(const End &end)
+{
+    const std::string loss = news_.lost().empty() ? "" : loss_text(news_.lost());
+    if (end.was_back)
+        return loss.empty() ? subject_->end_text(teller_.said().own_pid, *status_) : loss;
+    return fmt::format("the restart from {} failed ({})", image_,
+                       loss.empty() ? end_text(end.wait_status) : loss);
+}
+
 void Supervisor::tell_fault(const End &end)
 {
     fault_ns_ = was_back_ ? clock_ns(CLOCK_REALTIME) : fault_ns_;
     teller_.said().faults++;
-    teller_.said().last_fault = end.was_back ? subject_->end_text(teller_.said().own_pid, *status_)
-                                             : fmt::format("the restart from {} failed ({})",
-                                                           image_, end_text(end.wait_status));
+    teller_.said().last_fault = fault_text(end);
     teller_.say(fmt::format("{}: {}", task_.words.front(), teller_.said().last_fault));
     teller_.note_program(0, teller_.said().own_pid);
 }
@@ -175,6 +183,8 @@ Result<std::unique_ptr<Past>> Supervisor::take_past()
 
 Action Supervisor::judge()
 {
+    if (launcher_end_.was_told() && *status_ == 0) // MPICH's ends so; nothing has ended well
+        *status_ = SIGKILL;                        // as the ranks that were lost
     const int status = subject_->end_of(*status_);
     const bool asked = (WIFSIGNALED(status) && wishes_.had(WTERMSIG(status))) || wishes_.end() != 0;
     if (was_back_ || *status_ == 0) // else it is not the program's

@@ -9,6 +9,7 @@
  * call MPI themselves), or all. */
 #define _GNU_SOURCE
 #include "check.h"
+#include "witness.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -110,6 +111,7 @@ static unsigned long long communicate(void (*work)(void), MPI_Comm comm)
     unsigned long long sum = 14695981039346656037ULL;
     for (int round = 0, is_held = 1; round < rounds || is_held; round++) {
         int out = rank * 1000 + round, in, total;
+        bear_witness(rank);
         is_held = hold != NULL && access(hold, F_OK) == 0;
         spend(work, 3);
         OK(MPI_Sendrecv(&out, 1, MPI_INT, right, 1, &in, 1, MPI_INT, left, 1, comm,

@@ -6,6 +6,7 @@
  *     persistent ROUNDS
  */
 #include "check.h"
+#include "witness.h"
 
 #include <dlfcn.h>
 #ifdef OPEN_MPI
@@ -206,6 +207,7 @@ int main(int argc, char **argv)
     if (early)
         drop();
     for (int round = 0; round < atoi(argv[1]); round++) {
+        bear_witness(rank);
         fill(round);
         dawdle((rank + round) % 4 * 5);
         for (int i = 0; i < SEVERAL; i++) {

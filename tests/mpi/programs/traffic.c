@@ -3,6 +3,7 @@
  * the first argument says. Prints a checksum of what each rank received; and the second argument,
  * if there is one, after the first round, when all ranks are at work. */
 #include "ring.h"
+#include "witness.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -84,6 +85,7 @@ int main(int argc, char **argv)
     begin_ring(&argc, &argv);
     for (int round = 0; round < rounds; round++) {
         unsigned long long all;
+        bear_witness(rank);
         ahead(round);
         large(round);
         ping_pong(round);

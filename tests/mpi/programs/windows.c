@@ -5,6 +5,7 @@
  * move to different nodes. */
 #include "pause.h"
 #include "ring.h"
+#include "witness.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -217,6 +218,7 @@ int main(int argc, char **argv)
     begin_ring(&argc, &argv);
     make(argc > 2 && strcmp(argv[2], "apart") == 0);
     for (int round = 0; round < (rounds > 0 ? rounds : 3); round++) {
+        bear_witness(rank);
         go_round(round);
         if (rounds == 0 && round < 2)
             wait_here(rank);

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs under cr_run --recover that lose nodes: nothing of a lost node acts when the job comes back.
 
-    test_nodes.py --bin DIRECTORY --rank FAKE_RANK [Fence|Places]
+    test_nodes.py --bin DIRECTORY --rank FAKE_RANK [Stopped|Killed|Launchers|Spares|Places]
 
 Each node but the first has a process of its own (fake_node) that starts its ranks, so the supervisor can
 reach nothing there.
@@ -135,6 +135,14 @@ class Killed(OnNodes):
         self.assertIn("before it was known what became of other nodes", job.text())
         self.end_single(job, 3)
 
+    def test_killed_first_daemon_and_survivors_that_give_up(self):
+        """MPICH's ranks end the job with a status of their own when one of another node is gone."""
+        self.more["FAKE_STATUS"] = "15"
+        job = self.begin(3, 2)
+        self.signal_all(self.of_node(FIRST, "mpi-daemon"), signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_single(job, 3)
+
     def test_wait_that_is_ended(self):
         """Leases that are not over yet are not said to be."""
         job = self.begin(3, 2)
@@ -142,6 +150,29 @@ class Killed(OnNodes):
         wait_for(lambda: "the launcher (" in job.text() and not list(self.marked("fake_rank")), "the end of all ranks")
         os.kill(job.pid, signal.SIGTERM)
         self.assertNotIn("are dead", job.end(-signal.SIGTERM))
+
+
+class Launchers(OnNodes):
+    """How a launcher ends that the supervisor ends is no news: the fault is the lost node."""
+
+    def lose_node(self, at_term):
+        self.more["FAKE_AT_TERM"] = at_term
+        job = self.begin(2, 2)
+        self.signal_all(self.of_node("node1"), signal.SIGSTOP)
+        self.await_recovery(job, 1)
+        text = job.text()
+        self.assertIn("node node1 was lost; the job of process", text)
+        self.assertNotIn("the launcher (", text)
+        self.end_single(job, 2)
+        return text
+
+    def test_launcher_that_ends_well(self):
+        """MPICH's ends with 0 when it is told to, which is not the end of the job."""
+        self.assertRegex(self.lose_node("zero"), r"node node1 was lost at .*; after [0-9.]+ s more its ranks are dead")
+
+    def test_launcher_that_stays(self):
+        """It is killed when the lost node's ranks are dead already: no time is told that was not waited."""
+        self.assertRegex(self.lose_node("stay"), r"node node1 was lost at [-0-9: A-Z]+; its ranks are dead\n")
 
 
 class Spares(OnNodes):

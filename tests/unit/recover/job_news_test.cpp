@@ -252,5 +252,35 @@ TEST(JobNews, ALauncherMayLeaveItsRanks)
     EXPECT_FALSE(news.launcher_left_ranks());
 }
 
+TEST(JobNews, WithTheFirstDaemonRanksOfOtherNodesEnd)
+{
+    JobNews news;
+    news.begin_run(Run::first);
+    news.take({{"begun", true}, {"lease_ns", 5}});
+    EXPECT_FALSE(news.launcher_left_ranks()); // not all have come
+    news.take(running(true));
+    EXPECT_TRUE(news.launcher_left_ranks());
+    news.take({{"launcher_ended", true}, {"outlived", false}}); // so it was there
+    EXPECT_FALSE(news.launcher_left_ranks());
+    news.begin_run(Run::first);
+    news.take({{"begun", true}, {"lease_ns", 5}});
+    news.take(running(false));
+    EXPECT_FALSE(news.launcher_left_ranks());
+}
+
+TEST(JobNews, LossesAreToldInAPlainWay)
+{
+    const LostNode one = {.name = "n2", .noted_ns = 1'800'000'000'000'000'000};
+    EXPECT_EQ(loss_text({one}), "node n2 was lost");
+    EXPECT_EQ(loss_text({one, {.name = "n3"}}), "nodes n2, n3 were lost");
+    const std::string waited = end_text(one, 3'100'000'000);
+    EXPECT_TRUE(waited.starts_with("node n2 was lost at 2027-01-1")) << waited;
+    EXPECT_TRUE(waited.ends_with("; after 3.1 s more its ranks are dead")) << waited;
+    // The launcher had taken longer to end.
+    const std::string already = end_text(one, 0);
+    EXPECT_TRUE(already.ends_with("; its ranks are dead")) << already;
+    EXPECT_EQ(already.find("after"), std::string::npos) << already;
+}
+
 } // namespace
 } // namespace cryo::recover
