@@ -12,7 +12,7 @@
 using cryo::Error;
 using cryo::Fd;
 using cryo::Result;
-using cryo::server::CryoUrl;
+using cryo::server::Url;
 
 Result<void> complete_second(Options &options)
 {
@@ -24,10 +24,10 @@ Result<void> complete_second(Options &options)
                                          "cryo://n7/job.1, not '{}' (a second directory is for "
                                          "cr_run --interval)",
                                          options.second));
-    if (scheme != cryo::server::cryo_scheme)
+    if (scheme != cryo::server::url_scheme)
         return Error(ENOTSUP,
                      fmt::format("--second: images are sent to cryo://, not to {}://", scheme));
-    const Result<CryoUrl> url = CryoUrl::parse(options.second);
+    const Result<Url> url = Url::parse(options.second);
     if (!url)
         return url.error().within("--second");
     if (url->image.name.empty())

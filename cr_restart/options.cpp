@@ -168,9 +168,9 @@ cryo::Result<void> complete_rehearsal(Options &options)
 // An image at a server.
 cryo::Result<void> complete_url(Options &options)
 {
-    if (cryo::server::scheme_of(options.image) != cryo::server::cryo_scheme)
+    if (cryo::server::scheme_of(options.image) != cryo::server::url_scheme)
         return {};
-    const cryo::Result<cryo::server::CryoUrl> url = cryo::server::CryoUrl::parse(options.image);
+    const cryo::Result<cryo::server::Url> url = cryo::server::Url::parse(options.image);
     if (!url)
         return url.error();
     if (url->image.name.empty())

@@ -24,7 +24,7 @@ struct Options {
     cryo::backend::RestartRequest request;
     std::string image;  // for messages, and to be opened where there is no descriptor
     std::string stored; // its place in an object store, from where it is brought; else empty
-    std::optional<cryo::server::CryoUrl> url; // where the image has to be fetched from
+    std::optional<cryo::server::Url> url; // where the image has to be fetched from
     std::string backend = "auto";
     bool pidns = false;
     bool ids_chosen = false; // the user says which ids they are to have

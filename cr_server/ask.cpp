@@ -17,19 +17,19 @@ using namespace cryo::server;
 namespace {
 
 struct Asked {
-    CryoUrl url;
-    CryoClient client;
+    Url url;
+    Client client;
 };
 
 Result<Asked> ask(const std::string &text, const std::string &key_file)
 {
-    const Result<CryoUrl> url = CryoUrl::parse(text);
+    const Result<Url> url = Url::parse(text);
     if (!url)
         return url.error();
     const Result<std::string> secret = read_key(key_file);
     if (!secret)
         return secret.error();
-    Result<CryoClient> client = CryoClient::connect(url->at, *secret, own_identity());
+    Result<Client> client = Client::connect(url->at, *secret, own_identity());
     if (!client)
         return client.error();
     return Asked{*url, std::move(*client)};

@@ -16,16 +16,16 @@
 namespace {
 
 using cryo::Result;
-using cryo::server::CryoDepot;
-using cryo::server::CryoServer;
-using cryo::server::CryoServerOptions;
+using cryo::server::Depot;
 using cryo::server::HostAndPort;
+using cryo::server::Server;
+using cryo::server::ServerOptions;
 
 constexpr const char *command = "cr_server";
 constexpr size_t most_told = 8; // names that are none of the server's
 
 struct Options {
-    CryoServerOptions server;
+    ServerOptions server;
     std::string listen;
     std::string key;
     bool new_key = false;
@@ -77,9 +77,9 @@ void add_options(CLI::App &app, Options &options)
               {"cr_server --list cryo://10.0.0.7/", "shows which images that one has"}});
 }
 
-void tell_of(const CryoServer &server)
+void tell_of(const Server &server)
 {
-    const CryoDepot &depot = server.depot();
+    const Depot &depot = server.depot();
     for (size_t i = 0; i < depot.others().size() && i < most_told; i++)
         cryo::cli::say(command, depot.path() + "/" + depot.others()[i] +
                                     ": is no image of the server's, and is left alone");
@@ -118,8 +118,7 @@ int run(int argc, char **argv)
     if (!secret)
         return cryo::cli::fail(command, secret.error());
     cryo::allow_descriptors();
-    Result<std::unique_ptr<CryoServer>> server =
-        CryoServer::open(options.server, std::move(*secret));
+    Result<std::unique_ptr<Server>> server = Server::open(options.server, std::move(*secret));
     if (!server)
         return cryo::cli::fail(command, server.error());
     tell_of(**server);

@@ -15,7 +15,7 @@ namespace cryo::keeper {
 
 Result<std::string> AtServer::place(const std::string &url)
 {
-    Result<server::CryoUrl> parsed = server::CryoUrl::parse(url);
+    Result<server::Url> parsed = server::Url::parse(url);
     if (!parsed)
         return parsed.error();
     // The series may be written without a slash at its end.
@@ -32,13 +32,13 @@ Result<std::string> AtServer::place(const std::string &url)
 
 AtServer AtServer::at(const std::string &place, uint64_t bandwidth)
 {
-    const Result<server::CryoUrl> url = server::CryoUrl::parse(place + "/");
-    return {url ? *url : server::CryoUrl(), bandwidth};
+    const Result<server::Url> url = server::Url::parse(place + "/");
+    return {url ? *url : server::Url(), bandwidth};
 }
 
-server::CryoUrl AtServer::url_of(const std::string &name) const
+server::Url AtServer::url_of(const std::string &name) const
 {
-    server::CryoUrl url = series_;
+    server::Url url = series_;
     url.image.name = name;
     return url;
 }

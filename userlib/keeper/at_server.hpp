@@ -3,7 +3,7 @@
 // A series of images at a server (cr_server), as the place to which automatic checkpoints are
 // copied: --second cryo://HOST[:PORT]/SERIES.
 //
-//     AtServer second(*server::CryoUrl::parse("cryo://n7/solver/"), bytes_a_second);
+//     AtServer second(*server::Url::parse("cryo://n7/solver/"), bytes_a_second);
 //     Result<std::string> newest = second.newest();
 //     second.send(series, {"context.000003"}, may_go);
 #pragma once
@@ -22,7 +22,7 @@ namespace cryo::keeper {
 class AtServer
 {
   public:
-    AtServer(server::CryoUrl series, uint64_t bandwidth)
+    AtServer(server::Url series, uint64_t bandwidth)
         : series_(std::move(series)), bandwidth_(bandwidth)
     {}
 
@@ -39,9 +39,9 @@ class AtServer
                       const std::set<std::string> &may_go) const;
 
   private:
-    server::CryoUrl url_of(const std::string &name) const;
+    server::Url url_of(const std::string &name) const;
 
-    server::CryoUrl series_;
+    server::Url series_;
     uint64_t bandwidth_;
 };
 

@@ -73,7 +73,7 @@ Result<void> complete_url(Settings &settings)
     const std::string scheme = server::scheme_of(second);
     if (scheme.empty())
         return {};
-    if (scheme != server::cryo_scheme)
+    if (scheme != server::url_scheme)
         return Error(ENOTSUP, fmt::format("--second: images are copied to a directory or to "
                                           "cryo://, not to {}://",
                                           scheme));

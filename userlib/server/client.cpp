@@ -91,10 +91,10 @@ Error changed(const ImageName &image)
 
 } // namespace
 
-Result<CryoClient> CryoClient::connect(const HostAndPort &at, const std::string &secret,
-                                       const std::string &identity, Patience patience)
+Result<Client> Client::connect(const HostAndPort &at, const std::string &secret,
+                               const std::string &identity, Patience patience)
 {
-    const std::string server = fmt::format("{}://{}/", cryo_scheme, at.text());
+    const std::string server = fmt::format("{}://{}/", url_scheme, at.text());
     const Result<std::vector<std::string>> addresses = addresses_of(at);
     if (!addresses)
         return addresses.error().within(server);
@@ -102,7 +102,7 @@ Result<CryoClient> CryoClient::connect(const HostAndPort &at, const std::string 
     if (!socket)
         return Error(socket.error().code(), fmt::format("{}: there is no server of images ({})",
                                                         server, strerror(socket.error().code())));
-    CryoClient client(std::make_unique<Heard>(), server, patience);
+    Client client(std::make_unique<Heard>(), server, patience);
     Heard &heard = *client.heard_;
     heard.channel = coord::Channel::make(
         heard.loop, std::move(*socket),
@@ -138,7 +138,7 @@ Result<CryoClient> CryoClient::connect(const HostAndPort &at, const std::string 
     return client;
 }
 
-Result<void> CryoClient::wait(const std::function<bool()> &until)
+Result<void> Client::wait(const std::function<bool()> &until)
 {
     Heard &heard = *heard_;
     bool is_late = false;
@@ -160,7 +160,7 @@ Result<void> CryoClient::wait(const std::function<bool()> &until)
                              std::chrono::duration_cast<std::chrono::seconds>(patience_).count()));
 }
 
-Result<CryoClient::Said> CryoClient::next()
+Result<Client::Said> Client::next()
 {
     for (;;) {
         if (Result<void> heard = wait([&] { return !heard_->said.empty(); }); !heard)
@@ -172,7 +172,7 @@ Result<CryoClient::Said> CryoClient::next()
     }
 }
 
-Error CryoClient::why_not(const Said &said) const
+Error Client::why_not(const Said &said) const
 {
     if (!said.message || said.message->type != Type::failed)
         return {EPROTO, server_ + ": the server's answer is of another kind than expected"};
@@ -180,7 +180,7 @@ Error CryoClient::why_not(const Said &said) const
     return {fields.at("code").get<int>(), server_ + ": " + fields.at("error").get<std::string>()};
 }
 
-Result<Message> CryoClient::answer(Type wanted)
+Result<Message> Client::answer(Type wanted)
 {
     Result<Said> said = next();
     if (!said)
@@ -190,7 +190,7 @@ Result<Message> CryoClient::answer(Type wanted)
     return why_not(*said);
 }
 
-Result<std::string> CryoClient::piece(uint64_t length)
+Result<std::string> Client::piece(uint64_t length)
 {
     Result<Said> said = next();
     if (!said)
@@ -202,7 +202,7 @@ Result<std::string> CryoClient::piece(uint64_t length)
     return std::move(said->piece);
 }
 
-Result<StoredImage> CryoClient::stored(Result<Message> kept) const
+Result<StoredImage> Client::stored(Result<Message> kept) const
 {
     if (!kept)
         return kept.error();
@@ -213,8 +213,8 @@ Result<StoredImage> CryoClient::stored(Result<Message> kept) const
 }
 
 // Returns the checksum of what was sent.
-Result<std::string> CryoClient::send_all(const ImageName &image, int fd, uint64_t bytes,
-                                         const PutOptions &how)
+Result<std::string> Client::send_all(const ImageName &image, int fd, uint64_t bytes,
+                                     const PutOptions &how)
 {
     const auto begun = std::chrono::steady_clock::now();
     const uint64_t most = std::min<uint64_t>(coord::piece_at(how.rate), coord::most_piece);
@@ -250,7 +250,7 @@ Result<std::string> CryoClient::send_all(const ImageName &image, int fd, uint64_
 }
 
 // A client that was killed before it heard that its image is kept sends it once more.
-Result<StoredImage> CryoClient::already(const ImageName &image, int fd, const Error &exists)
+Result<StoredImage> Client::already(const ImageName &image, int fd, const Error &exists)
 {
     Result<StoredImage> there = find(image);
     if (!there)
@@ -269,7 +269,7 @@ Result<StoredImage> CryoClient::already(const ImageName &image, int fd, const Er
     return there->bytes == bytes && there->checksum == hasher.digest().hex() ? there : exists;
 }
 
-Result<StoredImage> CryoClient::put(const ImageName &image, int fd, const PutOptions &how)
+Result<StoredImage> Client::put(const ImageName &image, int fd, const PutOptions &how)
 {
     struct stat status = {};
     if (fstat(fd, &status) != 0)
@@ -295,19 +295,19 @@ Result<StoredImage> CryoClient::put(const ImageName &image, int fd, const PutOpt
     return kept;
 }
 
-Result<StoredImage> CryoClient::find(const ImageName &image)
+Result<StoredImage> Client::find(const ImageName &image)
 {
     heard_->channel->send(Message(Type::find, named(image)));
     return stored(answer(Type::kept));
 }
 
-Result<std::string> CryoClient::read(uint64_t offset, uint64_t length)
+Result<std::string> Client::read(uint64_t offset, uint64_t length)
 {
     heard_->channel->send(Message(Type::read, {{"offset", offset}, {"length", length}}));
     return piece(length);
 }
 
-Result<StoredImage> CryoClient::get(const ImageName &image, int fd, const Progress &progress)
+Result<StoredImage> Client::get(const ImageName &image, int fd, const Progress &progress)
 {
     Result<StoredImage> found = find(image);
     if (!found)
@@ -338,7 +338,7 @@ Result<StoredImage> CryoClient::get(const ImageName &image, int fd, const Progre
     return found;
 }
 
-Result<Listing> CryoClient::list(const std::string &series)
+Result<Listing> Client::list(const std::string &series)
 {
     Listing all;
     ImageName after = {series, {}};
@@ -367,7 +367,7 @@ Result<Listing> CryoClient::list(const std::string &series)
     return all;
 }
 
-Result<void> CryoClient::remove(const ImageName &image, const std::string &checksum)
+Result<void> Client::remove(const ImageName &image, const std::string &checksum)
 {
     json fields = named(image);
     fields["checksum"] = checksum;

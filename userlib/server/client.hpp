@@ -2,7 +2,7 @@
 //
 // A client of a server of images (session.hpp), for a process that has nothing else to do.
 //
-//     Result<CryoClient> client = CryoClient::connect(url.at, secret, identity);
+//     Result<Client> client = Client::connect(url.at, secret, identity);
 //     Result<StoredImage> kept = client->put(url.image, fd, {.existing = Existing::replace});
 //     Result<StoredImage> there = client->get(url.image, fd, progress);
 //
@@ -40,15 +40,14 @@ struct Listing {
     uint64_t quota = 0; // 0: none
 };
 
-class CryoClient
+class Client
 {
   public:
     using Patience = std::chrono::milliseconds;
     static constexpr Patience usual_patience{60'000};
 
-    static Result<CryoClient> connect(const HostAndPort &at, const std::string &secret,
-                                      const std::string &identity,
-                                      Patience patience = usual_patience);
+    static Result<Client> connect(const HostAndPort &at, const std::string &secret,
+                                  const std::string &identity, Patience patience = usual_patience);
 
     // All of the file from its beginning.
     Result<StoredImage> put(const ImageName &image, int fd, const PutOptions &how);
@@ -75,7 +74,7 @@ class CryoClient
         bool ended = false;
     };
 
-    CryoClient(std::unique_ptr<Heard> heard, std::string server, Patience patience)
+    Client(std::unique_ptr<Heard> heard, std::string server, Patience patience)
         : heard_(std::move(heard)), server_(std::move(server)), patience_(patience)
     {}
     Result<void> wait(const std::function<bool()> &until);

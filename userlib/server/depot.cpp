@@ -89,7 +89,7 @@ std::string StoredImage::file() const
                        number, checksum);
 }
 
-IncomingImage::IncomingImage(CryoDepot &depot, ImageName image, uint64_t number, uint64_t promised)
+IncomingImage::IncomingImage(Depot &depot, ImageName image, uint64_t number, uint64_t promised)
     : depot_(depot), about_{.image = std::move(image), .number = number}, promised_(promised)
 {
     depot_.promised_ += promised_;
@@ -148,7 +148,7 @@ Result<void> IncomingImage::publish()
     return {};
 }
 
-Result<std::unique_ptr<CryoDepot>> CryoDepot::open(const std::string &path, uint64_t quota)
+Result<std::unique_ptr<Depot>> Depot::open(const std::string &path, uint64_t quota)
 {
     Result<Directory> directory = Directory::open_or_make(path);
     if (!directory)
@@ -165,15 +165,14 @@ Result<std::unique_ptr<CryoDepot>> CryoDepot::open(const std::string &path, uint
     Result<Fd> locked = lock_of(*directory);
     if (!locked)
         return locked.error();
-    std::unique_ptr<CryoDepot> depot(
-        new CryoDepot(std::move(*directory), std::move(*locked), quota));
+    std::unique_ptr<Depot> depot(new Depot(std::move(*directory), std::move(*locked), quota));
     if (Result<void> looked = depot->look(); !looked)
         return looked.error();
     return depot;
 }
 
 // An earlier server's unfinished images go, and those that it had replaced.
-Result<void> CryoDepot::look()
+Result<void> Depot::look()
 {
     const Result<std::vector<std::string>> names = directory_.names();
     if (!names)
@@ -213,7 +212,7 @@ Result<void> CryoDepot::look()
     return {};
 }
 
-Result<void> CryoDepot::has_room(uint64_t bytes) const
+Result<void> Depot::has_room(uint64_t bytes) const
 {
     const uint64_t taken = used_ + promised_;
     if (quota_ != 0 && (taken > quota_ || bytes > quota_ - taken))
@@ -234,9 +233,8 @@ Result<void> CryoDepot::has_room(uint64_t bytes) const
     return {};
 }
 
-Result<std::shared_ptr<IncomingImage>> CryoDepot::begin(const ImageName &image, uint64_t bytes,
-                                                        Existing existing,
-                                                        const std::string &client)
+Result<std::shared_ptr<IncomingImage>> Depot::begin(const ImageName &image, uint64_t bytes,
+                                                    Existing existing, const std::string &client)
 {
     if (const auto busy = incoming_.find(image); busy != incoming_.end())
         return Error(EBUSY, fmt::format("{}: is being sent by another client, of node {}",
@@ -257,7 +255,7 @@ Result<std::shared_ptr<IncomingImage>> CryoDepot::begin(const ImageName &image, 
     return incoming;
 }
 
-Result<StoredImage> CryoDepot::enter(const IncomingImage &incoming)
+Result<StoredImage> Depot::enter(const IncomingImage &incoming)
 {
     StoredImage &known = images_[incoming.image()];
     const StoredImage before = std::exchange(known, incoming.about_);
@@ -268,13 +266,13 @@ Result<StoredImage> CryoDepot::enter(const IncomingImage &incoming)
     return known;
 }
 
-Result<StoredImage> CryoDepot::find(const ImageName &image) const
+Result<StoredImage> Depot::find(const ImageName &image) const
 {
     const auto at = images_.find(image);
     return at != images_.end() ? Result<StoredImage>(at->second) : no_such(image);
 }
 
-Result<Fd> CryoDepot::open_image(const StoredImage &image) const
+Result<Fd> Depot::open_image(const StoredImage &image) const
 {
     const std::string file = image.file();
     Fd fd(openat(directory_.fd(), file.c_str(),
@@ -288,7 +286,7 @@ Result<Fd> CryoDepot::open_image(const StoredImage &image) const
     return fd;
 }
 
-Result<void> CryoDepot::remove(const ImageName &image, const std::string &checksum)
+Result<void> Depot::remove(const ImageName &image, const std::string &checksum)
 {
     const auto at = images_.find(image);
     if (at == images_.end())

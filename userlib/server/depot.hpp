@@ -10,7 +10,7 @@
 // NUMBER grows from image to image. Of two files for one name, as a server that was killed while it
 // replaced one may leave them, the later one is the image.
 //
-//     Result<CryoDepot> depot = CryoDepot::open("/srv/images", quota);
+//     Result<Depot> depot = Depot::open("/srv/images", quota);
 //     auto incoming = depot->begin({"solver", "context.000003"}, bytes, Existing::refuse, "n7");
 //     incoming->add(piece), ...;
 //     incoming->publish();                        // by any thread: it waits for the disk
@@ -41,7 +41,7 @@ struct StoredImage {
     std::string file() const;
 };
 
-class CryoDepot;
+class Depot;
 
 enum class Existing : uint8_t { refuse, replace };
 
@@ -64,11 +64,11 @@ class IncomingImage
     Result<void> publish();
 
   private:
-    friend class CryoDepot;
-    IncomingImage(CryoDepot &depot, ImageName image, uint64_t number, uint64_t promised);
+    friend class Depot;
+    IncomingImage(Depot &depot, ImageName image, uint64_t number, uint64_t promised);
     std::string temporary() const;
 
-    CryoDepot &depot_;
+    Depot &depot_;
     StoredImage about_;
     uint64_t promised_;
     Fd fd_;
@@ -76,13 +76,13 @@ class IncomingImage
     bool published_ = false;
 };
 
-class CryoDepot
+class Depot
 {
   public:
     // `quota` in bytes; 0: as much as the disk has. Makes the directory, for its user alone.
-    static Result<std::unique_ptr<CryoDepot>> open(const std::string &path, uint64_t quota);
-    CryoDepot(const CryoDepot &) = delete;
-    CryoDepot &operator=(const CryoDepot &) = delete;
+    static Result<std::unique_ptr<Depot>> open(const std::string &path, uint64_t quota);
+    Depot(const Depot &) = delete;
+    Depot &operator=(const Depot &) = delete;
 
     const std::string &path() const { return directory_.path(); }
     uint64_t quota() const { return quota_; }
@@ -103,7 +103,7 @@ class CryoDepot
 
   private:
     friend class IncomingImage;
-    CryoDepot(Directory directory, Fd lock, uint64_t quota)
+    Depot(Directory directory, Fd lock, uint64_t quota)
         : directory_(std::move(directory)), lock_(std::move(lock)), quota_(quota)
     {}
     Result<void> look();

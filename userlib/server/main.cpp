@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// store-cryo VERB URL: speaks with a server of images for one command (transfer.hpp). The
+// server-client VERB URL: speaks with a server of images for one command (transfer.hpp). The
 // image is standard input, also to write it there. Says by lines of JSON how far it is and how it
 // ends.
 #include "base/print.hpp"
@@ -57,7 +57,7 @@ Result<json> described(const Result<StoredImage> &stored)
 }
 
 // The last image that the server was given of a series; ENOENT: it has none.
-Result<ImageName> last_of(CryoClient &client, const CryoUrl &url)
+Result<ImageName> last_of(Client &client, const Url &url)
 {
     const Result<Listing> listing = client.list(url.image.series);
     if (!listing)
@@ -72,7 +72,7 @@ Result<ImageName> last_of(CryoClient &client, const CryoUrl &url)
     return last->image;
 }
 
-Result<json> get(CryoClient &client, const CryoUrl &url)
+Result<json> get(Client &client, const Url &url)
 {
     Result<StoredImage> got = client.get(url.image, STDIN_FILENO, tell);
     if (got || got.error().code() != ENOENT || url.image.series.empty() ||
@@ -82,7 +82,7 @@ Result<json> get(CryoClient &client, const CryoUrl &url)
     return last ? described(client.get(*last, STDIN_FILENO, tell)) : last.error();
 }
 
-Result<json> list(CryoClient &client, const CryoUrl &url)
+Result<json> list(Client &client, const Url &url)
 {
     const Result<Listing> listing = client.list(url.image.series);
     if (!listing)
@@ -95,13 +95,13 @@ Result<json> list(CryoClient &client, const CryoUrl &url)
 
 Result<json> work(const Words &words)
 {
-    const Result<CryoUrl> url = CryoUrl::parse(words.url);
+    const Result<Url> url = Url::parse(words.url);
     if (!url)
         return url.error();
     const Result<std::string> secret = read_key(usual_key_file());
     if (!secret)
         return secret.error();
-    Result<CryoClient> client = CryoClient::connect(url->at, *secret, own_identity());
+    Result<Client> client = Client::connect(url->at, *secret, own_identity());
     if (!client)
         return client.error();
     if (words.verb == "list")
@@ -122,7 +122,7 @@ Result<json> work(const Words &words)
 
 int run(int argc, char **argv)
 {
-    CLI::App app("Speaks with a server of images, for other commands.", "store-cryo");
+    CLI::App app("Speaks with a server of images, for other commands.", "server-client");
     Words words;
     app.add_option("VERB", words.verb, "What is to be done")
         ->required()
@@ -146,5 +146,5 @@ int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return cryo::cli::whole("store-cryo", [&] { return run(argc, argv); });
+    return cryo::cli::whole("server-client", [&] { return run(argc, argv); });
 }

@@ -37,15 +37,14 @@ Error failure(const HostAndPort &at, const Error &error)
 
 } // namespace
 
-CryoServer::CryoServer(CryoServerOptions options, std::string secret)
+Server::Server(ServerOptions options, std::string secret)
     : options_(std::move(options)), secret_(std::move(secret)), strangers_(loop_, without_proof)
 {}
 
-Result<std::unique_ptr<CryoServer>> CryoServer::open(const CryoServerOptions &options,
-                                                     std::string secret)
+Result<std::unique_ptr<Server>> Server::open(const ServerOptions &options, std::string secret)
 {
-    std::unique_ptr<CryoServer> server(new CryoServer(options, std::move(secret)));
-    Result<std::unique_ptr<CryoDepot>> depot = CryoDepot::open(options.directory, options.quota);
+    std::unique_ptr<Server> server(new Server(options, std::move(secret)));
+    Result<std::unique_ptr<Depot>> depot = Depot::open(options.directory, options.quota);
     if (!depot)
         return depot.error();
     server->depot_ = std::move(*depot);
@@ -54,7 +53,7 @@ Result<std::unique_ptr<CryoServer>> CryoServer::open(const CryoServerOptions &op
     return server;
 }
 
-Result<void> CryoServer::listen()
+Result<void> Server::listen()
 {
     const Result<std::vector<std::string>> addresses = addresses_of(options_.listen);
     if (!addresses)
@@ -73,7 +72,7 @@ Result<void> CryoServer::listen()
     return {};
 }
 
-void CryoServer::accept()
+void Server::accept()
 {
     Fd socket(accept4(listening_.socket.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!socket)
@@ -91,7 +90,7 @@ void CryoServer::accept()
     channel->on_secure = [this, at = channel.get()] { welcome(at->shared_from_this()); };
 }
 
-void CryoServer::welcome(const std::shared_ptr<Channel> &channel)
+void Server::welcome(const std::shared_ptr<Channel> &channel)
 {
     if (!strangers_.known(*channel))
         return channel->close();
@@ -104,7 +103,7 @@ void CryoServer::welcome(const std::shared_ptr<Channel> &channel)
         return channel->close_when_sent();
     }
     const uint64_t number = ++numbers_;
-    sessions_[number] = std::make_unique<CryoSession>(
+    sessions_[number] = std::make_unique<Session>(
         *depot_, channel, node_in(channel->tls()->peer()).value_or("?"),
         [this, number](const std::shared_ptr<IncomingImage> &image) { publish(image, number); });
     channel->on_end = [this, number] { sessions_.erase(number); };
@@ -113,7 +112,7 @@ void CryoServer::welcome(const std::shared_ptr<Channel> &channel)
 }
 
 // What has come as a whole is kept, even if its client is gone by then.
-void CryoServer::publish(const std::shared_ptr<IncomingImage> &image, uint64_t session)
+void Server::publish(const std::shared_ptr<IncomingImage> &image, uint64_t session)
 {
     const uint64_t number = ++numbers_;
     asides_[number] = std::make_unique<coord::Aside>(
@@ -126,7 +125,7 @@ void CryoServer::publish(const std::shared_ptr<IncomingImage> &image, uint64_t s
         });
 }
 
-void CryoServer::look()
+void Server::look()
 {
     std::erase_if(sessions_, [&](const auto &one) {
         return !one.second->look(now_ns(), uint64_t(options_.patience_s) * 1'000'000'000);
@@ -136,7 +135,7 @@ void CryoServer::look()
         loop_.after(look_ms, [this] { look(); });
 }
 
-Result<void> CryoServer::work(bool signals)
+Result<void> Server::work(bool signals)
 {
     Fd told;
     if (signals) {

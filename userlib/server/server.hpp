@@ -3,7 +3,7 @@
 // A server of images: clients that have the key send images, and fetch them for a restart. One
 // thread and one loop; only what waits for the disk at the end of an image is done aside.
 //
-//     Result<std::unique_ptr<CryoServer>> server = CryoServer::open({.directory = "/srv/images"},
+//     Result<std::unique_ptr<Server>> server = Server::open({.directory = "/srv/images"},
 //                                                                   secret);
 //     print("{}\n", (*server)->address());
 //     (*server)->work();                          // until SIGTERM or SIGINT
@@ -23,7 +23,7 @@
 
 namespace cryo::server {
 
-struct CryoServerOptions {
+struct ServerOptions {
     std::string directory = {};
     HostAndPort listen = {.host = "127.0.0.1", .port = usual_port}; // port 0: any that is free
     uint64_t quota = 0;                                             // bytes; 0: none
@@ -31,35 +31,34 @@ struct CryoServerOptions {
     unsigned patience_s = 60; // with a client that says nothing
 };
 
-class CryoServer
+class Server
 {
   public:
-    static Result<std::unique_ptr<CryoServer>> open(const CryoServerOptions &options,
-                                                    std::string secret);
-    CryoServer(const CryoServer &) = delete;
-    CryoServer &operator=(const CryoServer &) = delete;
+    static Result<std::unique_ptr<Server>> open(const ServerOptions &options, std::string secret);
+    Server(const Server &) = delete;
+    Server &operator=(const Server &) = delete;
 
     const HostAndPort &address() const { return options_.listen; }
-    const CryoDepot &depot() const { return *depot_; }
+    const Depot &depot() const { return *depot_; }
     // Until stop(), or a signal if `signals` are to be taken.
     Result<void> work(bool signals = true);
     coord::Loop &loop() { return loop_; }
 
   private:
-    CryoServer(CryoServerOptions options, std::string secret);
+    Server(ServerOptions options, std::string secret);
     Result<void> listen();
     void accept();
     void welcome(const std::shared_ptr<coord::Channel> &channel);
     void publish(const std::shared_ptr<IncomingImage> &image, uint64_t session);
     void look();
 
-    CryoServerOptions options_;
+    ServerOptions options_;
     std::string secret_;
     coord::Loop loop_;
-    std::unique_ptr<CryoDepot> depot_;
+    std::unique_ptr<Depot> depot_;
     coord::Listening listening_;
     coord::Strangers strangers_;
-    std::map<uint64_t, std::unique_ptr<CryoSession>> sessions_;
+    std::map<uint64_t, std::unique_ptr<Session>> sessions_;
     std::map<uint64_t, std::unique_ptr<coord::Aside>> asides_; // images that are put on the disk
     uint64_t numbers_ = 0;
     bool looking_ = false;

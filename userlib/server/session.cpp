@@ -50,8 +50,8 @@ json described(const StoredImage &stored)
 
 } // namespace
 
-CryoSession::CryoSession(CryoDepot &depot, std::shared_ptr<coord::Channel> channel,
-                         std::string node, Publish publish)
+Session::Session(Depot &depot, std::shared_ptr<coord::Channel> channel, std::string node,
+                 Publish publish)
     : depot_(depot), channel_(std::move(channel)), node_(std::move(node)),
       publish_(std::move(publish)), heard_ns_(now_ns())
 {
@@ -59,14 +59,14 @@ CryoSession::CryoSession(CryoDepot &depot, std::shared_ptr<coord::Channel> chann
     channel_->on_frame = [this](FrameKind kind, std::string_view body) { hear(kind, body); };
 }
 
-CryoSession::~CryoSession()
+Session::~Session()
 {
     channel_->on_frame = nullptr;
     channel_->on_end = nullptr;
     channel_->close();
 }
 
-void CryoSession::hear(FrameKind kind, std::string_view body)
+void Session::hear(FrameKind kind, std::string_view body)
 {
     heard_ns_ = now_ns();
     if (kind == FrameKind::piece) {
@@ -80,7 +80,7 @@ void CryoSession::hear(FrameKind kind, std::string_view body)
 }
 
 // False: that may not come now.
-bool CryoSession::take(const Message &message)
+bool Session::take(const Message &message)
 {
     const json &fields = message.fields;
     if (message.type == Type::complete && state_ == State::receiving) {
@@ -112,7 +112,7 @@ bool CryoSession::take(const Message &message)
     }
 }
 
-bool CryoSession::take_piece(std::string_view body)
+bool Session::take_piece(std::string_view body)
 {
     if (state_ == State::ignoring)
         return true;
@@ -127,7 +127,7 @@ bool CryoSession::take_piece(std::string_view body)
     return true;
 }
 
-void CryoSession::fail(const Error &error)
+void Session::fail(const Error &error)
 {
     if (incoming_) {
         print(stderr, "cr_server: {} of node {}: {}\n", incoming_->image().text(), node_,
@@ -139,7 +139,7 @@ void CryoSession::fail(const Error &error)
                                           {"code", static_cast<unsigned>(error.code())}}));
 }
 
-void CryoSession::put(const json &fields)
+void Session::put(const json &fields)
 {
     const Result<ImageName> image = name_in(fields);
     const Existing existing =
@@ -156,7 +156,7 @@ void CryoSession::put(const json &fields)
     channel_->send(Message(Type::ready));
 }
 
-void CryoSession::complete(const json &fields)
+void Session::complete(const json &fields)
 {
     if (Result<void> same = incoming_->compare(text_in(fields, "checksum")); !same) {
         fail(same.error());
@@ -167,7 +167,7 @@ void CryoSession::complete(const json &fields)
     publish_(std::exchange(incoming_, nullptr));
 }
 
-void CryoSession::published(const Result<StoredImage> &done)
+void Session::published(const Result<StoredImage> &done)
 {
     state_ = State::idle;
     heard_ns_ = now_ns();
@@ -177,7 +177,7 @@ void CryoSession::published(const Result<StoredImage> &done)
         fail(done.error());
 }
 
-void CryoSession::find(const json &fields)
+void Session::find(const json &fields)
 {
     reading_.reset();
     const Result<ImageName> image = name_in(fields);
@@ -191,7 +191,7 @@ void CryoSession::find(const json &fields)
 }
 
 // False: it asks for more and more, and reads nothing.
-bool CryoSession::read(const json &fields)
+bool Session::read(const json &fields)
 {
     const uint64_t offset = fields.at("offset");
     const uint64_t length = fields.at("length");
@@ -219,7 +219,7 @@ bool CryoSession::read(const json &fields)
 }
 
 // In the order of their names, those after the one that is named; of a series, or all.
-void CryoSession::list(const json &fields)
+void Session::list(const json &fields)
 {
     const ImageName after = {text_in(fields, "series"), text_in(fields, "name")};
     json images = json::array();
@@ -235,7 +235,7 @@ void CryoSession::list(const json &fields)
                                            {"quota", depot_.quota()}}));
 }
 
-void CryoSession::remove(const json &fields)
+void Session::remove(const json &fields)
 {
     const Result<ImageName> image = name_in(fields);
     const Result<void> removed =
@@ -245,7 +245,7 @@ void CryoSession::remove(const json &fields)
     channel_->send(Message(Type::removed));
 }
 
-bool CryoSession::look(uint64_t now, uint64_t patience_ns)
+bool Session::look(uint64_t now, uint64_t patience_ns)
 {
     if (state_ != State::publishing)
         return now < heard_ns_ || now - heard_ns_ <= patience_ns;

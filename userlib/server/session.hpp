@@ -38,17 +38,17 @@ namespace cryo::server {
 // may wait for it: in bytes.
 inline constexpr uint64_t most_ahead = uint64_t(4) << 20;
 
-class CryoSession
+class Session
 {
   public:
     using Publish = std::function<void(const std::shared_ptr<IncomingImage> &)>;
 
     // `publish` has an image put on the disk without waiting for that, and calls published() then.
-    CryoSession(CryoDepot &depot, std::shared_ptr<coord::Channel> channel, std::string node,
-                Publish publish);
-    ~CryoSession();
-    CryoSession(const CryoSession &) = delete;
-    CryoSession &operator=(const CryoSession &) = delete;
+    Session(Depot &depot, std::shared_ptr<coord::Channel> channel, std::string node,
+            Publish publish);
+    ~Session();
+    Session(const Session &) = delete;
+    Session &operator=(const Session &) = delete;
 
     void published(const Result<StoredImage> &done);
     // Says that an image is still being written. False: the client has been silent for too long.
@@ -75,7 +75,7 @@ class CryoSession
     void remove(const nlohmann::json &fields);
     void fail(const Error &error);
 
-    CryoDepot &depot_;
+    Depot &depot_;
     std::shared_ptr<coord::Channel> channel_;
     std::string node_;
     Publish publish_;

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char *helper_name = "store-cryo";
+constexpr const char *helper_name = "server-client";
 constexpr size_t most_line = size_t(64) << 20; // a list of all images of a server
 
 // The image is its standard input, whatever the direction.
@@ -171,7 +171,7 @@ Result<Stored> run_for_one(std::vector<std::string> words, int image, const Tell
 
 } // namespace
 
-Result<Stored> send_image(const CryoUrl &url, int fd, const Sending &how)
+Result<Stored> send_image(const Url &url, int fd, const Sending &how)
 {
     std::vector<std::string> words = {"put", url.text(), fmt::format("--rate={}", how.rate)};
     if (how.replace)
@@ -179,12 +179,12 @@ Result<Stored> send_image(const CryoUrl &url, int fd, const Sending &how)
     return run_for_one(std::move(words), fd, how.progress);
 }
 
-Result<Stored> fetch_image(const CryoUrl &url, int fd, const TellProgress &progress)
+Result<Stored> fetch_image(const Url &url, int fd, const TellProgress &progress)
 {
     return run_for_one({"get", url.text()}, fd, progress);
 }
 
-Result<std::vector<Stored>> list_images(const CryoUrl &url)
+Result<std::vector<Stored>> list_images(const Url &url)
 {
     const Result<json> said = run({"list", url.text()}, -1, {});
     if (!said)
@@ -195,7 +195,7 @@ Result<std::vector<Stored>> list_images(const CryoUrl &url)
     return all;
 }
 
-Result<void> remove_image(const CryoUrl &url, const std::string &checksum)
+Result<void> remove_image(const Url &url, const std::string &checksum)
 {
     const Result<json> said = run({"remove", url.text(), "--checksum", checksum}, -1, {});
     return said ? Result<void>() : Result<void>(said.error());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Images at a server, for commands that do not link what speaks with it: a program beside them does
-// that, store-cryo, and ends with its caller.
+// that, server-client, and ends with its caller.
 //
 //     Result<Stored> kept = send_image(url, fd, {.replace = true, .progress = talk.progress(...)});
 //     Result<Stored> there = fetch_image(url, fd, progress);
@@ -33,13 +33,13 @@ struct Sending {
 };
 
 // The file's contents; its position stays.
-Result<Stored> send_image(const CryoUrl &url, int fd, const Sending &how);
+Result<Stored> send_image(const Url &url, int fd, const Sending &how);
 // Into a file that is open for reading and writing. `latest` in a series that has no image of that
 // name is the last that it was given.
-Result<Stored> fetch_image(const CryoUrl &url, int fd, const TellProgress &progress);
+Result<Stored> fetch_image(const Url &url, int fd, const TellProgress &progress);
 // Of the URL's series; all, if it names none. In the order of their names.
-Result<std::vector<Stored>> list_images(const CryoUrl &url);
+Result<std::vector<Stored>> list_images(const Url &url);
 // ESTALE: the image of that name has another checksum.
-Result<void> remove_image(const CryoUrl &url, const std::string &checksum);
+Result<void> remove_image(const Url &url, const std::string &checksum);
 
 } // namespace cryo::server

@@ -80,17 +80,17 @@ std::string HostAndPort::text() const
                                                : fmt::format("[{}]:{}", host, port);
 }
 
-Result<CryoUrl> CryoUrl::parse(std::string_view text)
+Result<Url> Url::parse(std::string_view text)
 {
     const std::string what(text);
-    if (scheme_of(text) != cryo_scheme)
+    if (scheme_of(text) != url_scheme)
         return Error(EINVAL, what + ": does not begin with cryo://");
-    text.remove_prefix(std::string_view(cryo_scheme).size() + between.size());
+    text.remove_prefix(std::string_view(url_scheme).size() + between.size());
     const size_t slash = text.find('/');
     const Result<HostAndPort> at = HostAndPort::parse(text.substr(0, slash), what);
     if (!at)
         return at.error();
-    CryoUrl url = {.at = *at};
+    Url url = {.at = *at};
     const std::string_view path =
         slash == std::string_view::npos ? std::string_view() : text.substr(slash + 1);
     const size_t inner = path.find('/');
@@ -106,14 +106,14 @@ Result<CryoUrl> CryoUrl::parse(std::string_view text)
     return url;
 }
 
-std::string CryoUrl::text() const
+std::string Url::text() const
 {
     return text_of(image);
 }
 
-std::string CryoUrl::text_of(const ImageName &other) const
+std::string Url::text_of(const ImageName &other) const
 {
-    return fmt::format("{}{}{}/{}", cryo_scheme, between, at.text(), other.text());
+    return fmt::format("{}{}{}/{}", url_scheme, between, at.text(), other.text());
 }
 
 } // namespace cryo::server

@@ -4,7 +4,7 @@
 //
 //     cryo://HOST[:PORT]/[SERIES/]NAME
 //
-//     Result<CryoUrl> url = CryoUrl::parse("cryo://n7/solver/context.000003");
+//     Result<Url> url = Url::parse("cryo://n7/solver/context.000003");
 //     url->host, url->port, url->image.series, url->image.name
 #pragma once
 
@@ -41,17 +41,17 @@ struct HostAndPort {
     std::string text() const;
 };
 
-struct CryoUrl {
+struct Url {
     HostAndPort at;
     ImageName image = {}; // both may be empty: all images, or all of a series ("cryo://n7/solver/")
 
-    static Result<CryoUrl> parse(std::string_view text);
+    static Result<Url> parse(std::string_view text);
     std::string text() const;
     std::string text_of(const ImageName &other) const; // at this server
 };
 
 // The scheme in front of "://"; "": it is no URL.
 std::string scheme_of(std::string_view text);
-inline constexpr const char *cryo_scheme = "cryo";
+inline constexpr const char *url_scheme = "cryo";
 
 } // namespace cryo::server

@@ -13,14 +13,14 @@ namespace cryo::server {
 
 namespace {
 
-class CryoDepotTest : public testing::Test
+class DepotTest : public testing::Test
 {
   protected:
-    CryoDepotTest() { umask(0022); }
+    DepotTest() { umask(0022); }
 
-    std::unique_ptr<CryoDepot> open(uint64_t quota = 0)
+    std::unique_ptr<Depot> open(uint64_t quota = 0)
     {
-        Result<std::unique_ptr<CryoDepot>> depot = CryoDepot::open(place(), quota);
+        Result<std::unique_ptr<Depot>> depot = Depot::open(place(), quota);
         EXPECT_TRUE(depot) << depot.error().text();
         return std::move(*depot);
     }
@@ -51,7 +51,7 @@ std::string checksum_of(const std::string &text)
 }
 
 // 0, or why not.
-int put(CryoDepot &depot, const ImageName &name, const std::string &text,
+int put(Depot &depot, const ImageName &name, const std::string &text,
         Existing existing = Existing::refuse)
 {
     const auto incoming = depot.begin(name, text.size(), existing, "n1");
@@ -67,7 +67,7 @@ int put(CryoDepot &depot, const ImageName &name, const std::string &text,
     return depot.enter(**incoming) ? 0 : EIO;
 }
 
-std::string contents(const CryoDepot &depot, const ImageName &name)
+std::string contents(const Depot &depot, const ImageName &name)
 {
     const Result<StoredImage> found = depot.find(name);
     const Result<Fd> fd = found ? depot.open_image(*found) : found.error();
@@ -81,7 +81,7 @@ std::string contents(const CryoDepot &depot, const ImageName &name)
 
 } // namespace
 
-TEST_F(CryoDepotTest, KeepsWhatItWasGivenOverAnEnd)
+TEST_F(DepotTest, KeepsWhatItWasGivenOverAnEnd)
 {
     {
         const auto depot = open();
@@ -103,7 +103,7 @@ TEST_F(CryoDepotTest, KeepsWhatItWasGivenOverAnEnd)
     EXPECT_GT(depot->find({"s", "b"})->number, depot->find({"s", "empty"})->number);
 }
 
-TEST_F(CryoDepotTest, ReplacesOnlyWhenAsked)
+TEST_F(DepotTest, ReplacesOnlyWhenAsked)
 {
     const auto depot = open();
     ASSERT_EQ(0, put(*depot, {"", "a"}, "one"));
@@ -119,7 +119,7 @@ TEST_F(CryoDepotTest, ReplacesOnlyWhenAsked)
     EXPECT_EQ(5U, depot->used());
 }
 
-TEST_F(CryoDepotTest, NothingOfAnUnfinishedImageIsThere)
+TEST_F(DepotTest, NothingOfAnUnfinishedImageIsThere)
 {
     const auto depot = open();
     ASSERT_EQ(0, put(*depot, {"", "a"}, "one"));
@@ -144,7 +144,7 @@ TEST_F(CryoDepotTest, NothingOfAnUnfinishedImageIsThere)
     EXPECT_EQ("one", contents(*depot, {"", "a"}));
 }
 
-TEST_F(CryoDepotTest, TakesAwayWhatAServerThatWasKilledHasLeft)
+TEST_F(DepotTest, TakesAwayWhatAServerThatWasKilledHasLeft)
 {
     const auto name = [](uint64_t number, const std::string &text) {
         return StoredImage{.image = {"s", "a"}, .number = number, .checksum = checksum_of(text)}
@@ -161,7 +161,7 @@ TEST_F(CryoDepotTest, TakesAwayWhatAServerThatWasKilledHasLeft)
     EXPECT_EQ(1U, files());
 }
 
-TEST_F(CryoDepotTest, LeavesAloneWhatItHasNotMade)
+TEST_F(DepotTest, LeavesAloneWhatItHasNotMade)
 {
     ASSERT_EQ(0, mkdir(place().c_str(), 0700));
     const std::string sum = checksum_of("x");
@@ -177,19 +177,19 @@ TEST_F(CryoDepotTest, LeavesAloneWhatItHasNotMade)
     EXPECT_TRUE(depot->images().empty());
 }
 
-TEST_F(CryoDepotTest, BelongsToOneServerAndItsUser)
+TEST_F(DepotTest, BelongsToOneServerAndItsUser)
 {
     const auto depot = open();
-    const auto second = CryoDepot::open(place(), 0);
+    const auto second = Depot::open(place(), 0);
     ASSERT_FALSE(second);
     EXPECT_EQ(EBUSY, second.error().code());
     ASSERT_EQ(0, mkdir((dir_ / "open").c_str(), 0755));
-    EXPECT_EQ(EACCES, CryoDepot::open(dir_ / "open", 0).error().code());
+    EXPECT_EQ(EACCES, Depot::open(dir_ / "open", 0).error().code());
     ASSERT_EQ(0, symlink(place().c_str(), (dir_ / "link").c_str()));
-    EXPECT_EQ(ELOOP, CryoDepot::open(dir_ / "link", 0).error().code());
+    EXPECT_EQ(ELOOP, Depot::open(dir_ / "link", 0).error().code());
 }
 
-TEST_F(CryoDepotTest, AQuotaCountsWhatIsOnItsWay)
+TEST_F(DepotTest, AQuotaCountsWhatIsOnItsWay)
 {
     const auto depot = open(10);
     ASSERT_EQ(0, put(*depot, {"", "a"}, "12345"));
@@ -208,7 +208,7 @@ TEST_F(CryoDepotTest, AQuotaCountsWhatIsOnItsWay)
     EXPECT_EQ(0, put(*depot, {"", "a"}, "54321"));
 }
 
-TEST_F(CryoDepotTest, ADiskThatHasNoRoomIsNamedBeforeAnythingIsSent)
+TEST_F(DepotTest, ADiskThatHasNoRoomIsNamedBeforeAnythingIsSent)
 {
     const auto depot = open();
     const auto begun = depot->begin({"", "a"}, uint64_t(1) << 59, Existing::refuse, "n1");
@@ -217,7 +217,7 @@ TEST_F(CryoDepotTest, ADiskThatHasNoRoomIsNamedBeforeAnythingIsSent)
     EXPECT_EQ(0, put(*depot, {"", "a"}, "one"));
 }
 
-TEST_F(CryoDepotTest, ANameIsSentByOneClientAtATime)
+TEST_F(DepotTest, ANameIsSentByOneClientAtATime)
 {
     const auto depot = open();
     {
@@ -231,7 +231,7 @@ TEST_F(CryoDepotTest, ANameIsSentByOneClientAtATime)
     EXPECT_EQ(0, put(*depot, {"", "a"}, "one"));
 }
 
-TEST_F(CryoDepotTest, RemovesOnlyTheImageThatIsMeant)
+TEST_F(DepotTest, RemovesOnlyTheImageThatIsMeant)
 {
     const auto depot = open();
     ASSERT_EQ(0, put(*depot, {"", "a"}, "one"));
@@ -241,7 +241,7 @@ TEST_F(CryoDepotTest, RemovesOnlyTheImageThatIsMeant)
     EXPECT_EQ(0U, files());
 }
 
-TEST_F(CryoDepotTest, AFileThatWasCutIsNoImage)
+TEST_F(DepotTest, AFileThatWasCutIsNoImage)
 {
     const auto depot = open();
     ASSERT_EQ(0, put(*depot, {"", "a"}, "one"));

@@ -81,13 +81,13 @@ class Raw
     bool ended_ = false;
 };
 
-class CryoHostileTest : public Serving
+class HostileTest : public Serving
 {
   protected:
     // Nothing has become of it, and others are served.
     void expect_unharmed()
     {
-        CryoClient client = connect();
+        Client client = connect();
         EXPECT_EQ(0, put(client, {"", "good"}, "one", Existing::replace));
         EXPECT_EQ("one", get(client, {"", "good"}));
         const Result<Listing> all = client.list("");
@@ -106,7 +106,7 @@ const json all_of_them = {{"type", "list"}};
 
 } // namespace
 
-TEST_F(CryoHostileTest, NoNameLeadsOutOfTheDirectory)
+TEST_F(HostileTest, NoNameLeadsOutOfTheDirectory)
 {
     serve();
     for (const char *name : {"../x", "..", ".", "a/b", "/etc/x", ""})
@@ -126,7 +126,7 @@ TEST_F(CryoHostileTest, NoNameLeadsOutOfTheDirectory)
     expect_unharmed();
 }
 
-TEST_F(CryoHostileTest, NoLengthIsBelieved)
+TEST_F(HostileTest, NoLengthIsBelieved)
 {
     serve({.quota = 1000});
     Raw raw(address());
@@ -145,7 +145,7 @@ TEST_F(CryoHostileTest, NoLengthIsBelieved)
     expect_unharmed();
 }
 
-TEST_F(CryoHostileTest, WhatCameIsComparedWithWhatWasSent)
+TEST_F(HostileTest, WhatCameIsComparedWithWhatWasSent)
 {
     serve();
     Raw raw(address());
@@ -161,7 +161,7 @@ TEST_F(CryoHostileTest, WhatCameIsComparedWithWhatWasSent)
     expect_unharmed();
 }
 
-TEST_F(CryoHostileTest, OneThatGoesMidwayLeavesNothing)
+TEST_F(HostileTest, OneThatGoesMidwayLeavesNothing)
 {
     serve();
     {
@@ -170,10 +170,10 @@ TEST_F(CryoHostileTest, OneThatGoesMidwayLeavesNothing)
         raw.say(FrameKind::piece, "half");
         EXPECT_EQ("took", raw.hear());
         EXPECT_EQ(1U, files().size());
-        CryoClient other = connect();
+        Client other = connect();
         EXPECT_EQ(EBUSY, put(other, {"", "a"}, "x"));
     }
-    CryoClient client = connect();
+    Client client = connect();
     // The server hears of the end before, or after, this client: until then the name is taken.
     while (put(client, {"", "a"}, "x") == EBUSY)
         std::this_thread::yield();
@@ -182,7 +182,7 @@ TEST_F(CryoHostileTest, OneThatGoesMidwayLeavesNothing)
     expect_unharmed();
 }
 
-TEST_F(CryoHostileTest, NothingComesBeforeItsTime)
+TEST_F(HostileTest, NothingComesBeforeItsTime)
 {
     serve();
     const auto piece = [this](const json &before) {
@@ -214,7 +214,7 @@ TEST_F(CryoHostileTest, NothingComesBeforeItsTime)
     expect_unharmed();
 }
 
-TEST_F(CryoHostileTest, OneThatIsSilentIsGivenUp)
+TEST_F(HostileTest, OneThatIsSilentIsGivenUp)
 {
     serve({.patience_s = 1});
     Raw raw(address());
@@ -226,10 +226,10 @@ TEST_F(CryoHostileTest, OneThatIsSilentIsGivenUp)
     expect_unharmed();
 }
 
-TEST_F(CryoHostileTest, OneThatReadsNothingDoesNotFillTheServer)
+TEST_F(HostileTest, OneThatReadsNothingDoesNotFillTheServer)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     ASSERT_EQ(0, put(client, {"", "good"}, long_text()));
     Raw raw(address());
     ASSERT_EQ("kept", raw.answer({{"type", "find"}, {"name", "good"}}));
@@ -240,7 +240,7 @@ TEST_F(CryoHostileTest, OneThatReadsNothingDoesNotFillTheServer)
 }
 
 // Whatever is said in whatever order: only a put that went as it has to makes an image.
-TEST_F(CryoHostileTest, AnyOrderOfMessages)
+TEST_F(HostileTest, AnyOrderOfMessages)
 {
     serve({.quota = 1000});
     std::minstd_rand random(20261130);
@@ -270,7 +270,7 @@ TEST_F(CryoHostileTest, AnyOrderOfMessages)
         }
         end(); // when what is on its way to the disk is there
         serve({.quota = 1000});
-        CryoClient client = connect();
+        Client client = connect();
         const Result<Listing> all = client.list("");
         ASSERT_TRUE(all);
         for (const StoredImage &one : all->images) {

@@ -26,7 +26,7 @@ int code_of(const std::string &path)
 
 } // namespace
 
-TEST(CryoKey, IsMadeForItsOwnerAloneAndNeverReplaced)
+TEST(ServerKey, IsMadeForItsOwnerAloneAndNeverReplaced)
 {
     const Scratch dir;
     umask(0);
@@ -43,7 +43,7 @@ TEST(CryoKey, IsMadeForItsOwnerAloneAndNeverReplaced)
     EXPECT_EQ(*key, *read_key(dir / "key"));
 }
 
-TEST(CryoKey, IsMadeWhereTheDirectoryOfSettingsIsMissing)
+TEST(ServerKey, IsMadeWhereTheDirectoryOfSettingsIsMissing)
 {
     const Scratch dir;
     umask(0);
@@ -56,7 +56,7 @@ TEST(CryoKey, IsMadeWhereTheDirectoryOfSettingsIsMissing)
     }
 }
 
-TEST(CryoKey, IsRefusedWhereOthersMayKnowIt)
+TEST(ServerKey, IsRefusedWhereOthersMayKnowIt)
 {
     const Scratch dir;
     const std::string good(64, 'a');
@@ -73,7 +73,7 @@ TEST(CryoKey, IsRefusedWhereOthersMayKnowIt)
     EXPECT_EQ(ENOENT, code_of(dir / "none"));
 }
 
-TEST(CryoKey, IsRefusedIfItIsNone)
+TEST(ServerKey, IsRefusedIfItIsNone)
 {
     const Scratch dir;
     for (const std::string &text :
@@ -84,7 +84,7 @@ TEST(CryoKey, IsRefusedIfItIsNone)
     }
 }
 
-TEST(CryoKey, TellsWhichNodeAClientIs)
+TEST(ServerKey, TellsWhichNodeAClientIs)
 {
     EXPECT_EQ("n7", node_in("store/n7"));
     EXPECT_TRUE(node_in(own_identity()));

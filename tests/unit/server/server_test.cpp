@@ -13,15 +13,15 @@ namespace cryo::server {
 
 namespace {
 
-class CryoServerTest : public Serving
+class ServerTest : public Serving
 {};
 
 } // namespace
 
-TEST_F(CryoServerTest, GivesBackWhatItWasGiven)
+TEST_F(ServerTest, GivesBackWhatItWasGiven)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     const std::string text = long_text();
     uint64_t told = 0;
     const auto progress = [&](uint64_t done, uint64_t total) {
@@ -44,23 +44,23 @@ TEST_F(CryoServerTest, GivesBackWhatItWasGiven)
     EXPECT_EQ("", get(client, {"s", "empty"}));
 }
 
-TEST_F(CryoServerTest, KeepsImagesOverItsEnd)
+TEST_F(ServerTest, KeepsImagesOverItsEnd)
 {
     serve();
     {
-        CryoClient client = connect();
+        Client client = connect();
         ASSERT_EQ(0, put(client, {"", "a"}, "one"));
     }
     end();
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     EXPECT_EQ("one", get(client, {"", "a"}));
 }
 
-TEST_F(CryoServerTest, GivesPartsOfAnImage)
+TEST_F(ServerTest, GivesPartsOfAnImage)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     const std::string text = long_text();
     ASSERT_EQ(0, put(client, {"", "a"}, text));
     ASSERT_TRUE(client.find({"", "a"}));
@@ -73,10 +73,10 @@ TEST_F(CryoServerTest, GivesPartsOfAnImage)
     EXPECT_EQ(EINVAL, client.read(0, 1).error().code()); // nothing is open any more
 }
 
-TEST_F(CryoServerTest, ReplacesOnlyWhenAsked)
+TEST_F(ServerTest, ReplacesOnlyWhenAsked)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     ASSERT_EQ(0, put(client, {"", "a"}, "one"));
     EXPECT_EQ(EEXIST, put(client, {"", "a"}, "two"));
     EXPECT_EQ(0, put(client, {"", "a"}, "one")); // of one that was killed before it heard of it
@@ -85,11 +85,11 @@ TEST_F(CryoServerTest, ReplacesOnlyWhenAsked)
     EXPECT_EQ(1U, files().size());
 }
 
-TEST_F(CryoServerTest, AReaderHasTheImageThatItHasFound)
+TEST_F(ServerTest, AReaderHasTheImageThatItHasFound)
 {
     serve();
-    CryoClient reader = connect();
-    CryoClient writer = connect();
+    Client reader = connect();
+    Client writer = connect();
     ASSERT_EQ(0, put(writer, {"", "a"}, "one"));
     ASSERT_TRUE(reader.find({"", "a"}));
     ASSERT_EQ(0, put(writer, {"", "a"}, "two", Existing::replace));
@@ -99,7 +99,7 @@ TEST_F(CryoServerTest, AReaderHasTheImageThatItHasFound)
     EXPECT_EQ(ENOENT, reader.find({"", "a"}).error().code());
 }
 
-TEST_F(CryoServerTest, ListsMoreImagesThanOneMessageHas)
+TEST_F(ServerTest, ListsMoreImagesThanOneMessageHas)
 {
     constexpr size_t most = coord::most_listed + 40;
     ASSERT_EQ(0, mkdir((dir_ / "images").c_str(), 0700));
@@ -112,7 +112,7 @@ TEST_F(CryoServerTest, ListsMoreImagesThanOneMessageHas)
         write({i % 2 == 0 ? "even" : "odd", "a" + std::to_string(i)}, i + 1, "x");
     write({"", "alone"}, most + 1, "xyz");
     serve({.quota = 5000});
-    CryoClient client = connect();
+    Client client = connect();
     const Result<Listing> all = client.list("");
     ASSERT_TRUE(all) << all.error().text();
     EXPECT_EQ(most + 1, all->images.size());
@@ -124,10 +124,10 @@ TEST_F(CryoServerTest, ListsMoreImagesThanOneMessageHas)
     EXPECT_TRUE(client.list("none")->images.empty());
 }
 
-TEST_F(CryoServerTest, KeepsItsQuotaAndSaysSo)
+TEST_F(ServerTest, KeepsItsQuotaAndSaysSo)
 {
     serve({.quota = 10});
-    CryoClient client = connect();
+    Client client = connect();
     ASSERT_EQ(0, put(client, {"", "a"}, "12345678"));
     const Result<StoredImage> kept = client.put({"", "b"}, file_of("123").get(), {});
     ASSERT_FALSE(kept);
@@ -140,10 +140,10 @@ TEST_F(CryoServerTest, KeepsItsQuotaAndSaysSo)
     EXPECT_EQ(0, put(client, {"", "c"}, "12345678"));
 }
 
-TEST_F(CryoServerTest, HasADamagedImageNamed)
+TEST_F(ServerTest, HasADamagedImageNamed)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     const std::string text = long_text();
     ASSERT_EQ(0, put(client, {"", "a"}, text));
     const std::string file = dir_ / "images" + "/" + files().front();
@@ -155,33 +155,33 @@ TEST_F(CryoServerTest, HasADamagedImageNamed)
     EXPECT_EQ(EBADMSG, got.error().code());
 }
 
-TEST_F(CryoServerTest, TakesNobodyWithoutTheKey)
+TEST_F(ServerTest, TakesNobodyWithoutTheKey)
 {
     serve();
-    const Result<CryoClient> client = try_to_connect(std::string(64, 'b'));
+    const Result<Client> client = try_to_connect(std::string(64, 'b'));
     ASSERT_FALSE(client);
     EXPECT_EQ(EACCES, client.error().code());
-    const Result<CryoClient> other =
-        CryoClient::connect(address(), secret(), "join/n1", CryoClient::usual_patience);
+    const Result<Client> other =
+        Client::connect(address(), secret(), "join/n1", Client::usual_patience);
     ASSERT_FALSE(other);
     EXPECT_EQ(EACCES, other.error().code());
 }
 
-TEST_F(CryoServerTest, HasSoManyClientsAndNoMore)
+TEST_F(ServerTest, HasSoManyClientsAndNoMore)
 {
     serve({.most_clients = 2});
-    CryoClient one = connect();
-    CryoClient two = connect();
-    CryoClient three = connect();
+    Client one = connect();
+    Client two = connect();
+    Client three = connect();
     EXPECT_EQ(EBUSY, put(three, {"", "a"}, "x"));
     EXPECT_EQ(0, put(one, {"", "a"}, "x"));
     EXPECT_EQ(0, put(two, {"", "b"}, "x"));
 }
 
-TEST_F(CryoServerTest, AServerThatEndsMidwayIsNamedAndHasNothingHalf)
+TEST_F(ServerTest, AServerThatEndsMidwayIsNamedAndHasNothingHalf)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     const std::string text = long_text();
     const auto end_server = [&](uint64_t, uint64_t) { end(); };
     const Result<StoredImage> kept =
@@ -192,28 +192,28 @@ TEST_F(CryoServerTest, AServerThatEndsMidwayIsNamedAndHasNothingHalf)
     EXPECT_TRUE(files().empty());
 }
 
-TEST_F(CryoServerTest, NobodyWaitsForAServerThatSaysNothing)
+TEST_F(ServerTest, NobodyWaitsForAServerThatSaysNothing)
 {
     serve(); // for nothing but its address
     const Result<coord::Listening> silent = coord::keep_port("127.0.0.1");
     ASSERT_TRUE(silent);
     ASSERT_TRUE(silent->listen());
-    const Result<CryoClient> client =
-        CryoClient::connect({.host = "127.0.0.1", .port = silent->port}, secret(), "store/n1",
-                            std::chrono::milliseconds(50));
+    const Result<Client> client =
+        Client::connect({.host = "127.0.0.1", .port = silent->port}, secret(), "store/n1",
+                        std::chrono::milliseconds(50));
     ASSERT_FALSE(client);
     EXPECT_EQ(ETIMEDOUT, client.error().code());
     end();
-    const Result<CryoClient> none =
-        CryoClient::connect({.host = "127.0.0.1", .port = 1}, secret(), "store/n1");
+    const Result<Client> none =
+        Client::connect({.host = "127.0.0.1", .port = 1}, secret(), "store/n1");
     ASSERT_FALSE(none);
     EXPECT_EQ(ECONNREFUSED, none.error().code());
 }
 
-TEST_F(CryoServerTest, AFileThatChangesWhileItIsSentIsNoImage)
+TEST_F(ServerTest, AFileThatChangesWhileItIsSentIsNoImage)
 {
     serve();
-    CryoClient client = connect();
+    Client client = connect();
     const Fd fd = file_of(long_text());
     const Result<StoredImage> kept = client.put(
         {"", "a"}, fd.get(),

@@ -27,11 +27,11 @@ class Serving : public testing::Test
     Serving() { umask(0077); }
     ~Serving() override { end(); }
 
-    void serve(CryoServerOptions options = {})
+    void serve(ServerOptions options = {})
     {
         options.directory = dir_ / "images";
         options.listen = {.host = "127.0.0.1", .port = 0};
-        Result<std::unique_ptr<CryoServer>> server = CryoServer::open(options, secret());
+        Result<std::unique_ptr<Server>> server = Server::open(options, secret());
         ASSERT_TRUE(server) << server.error().text();
         server_ = std::move(*server);
         over_ = Fd(eventfd(0, EFD_CLOEXEC));
@@ -50,14 +50,14 @@ class Serving : public testing::Test
     HostAndPort address() const { return server_->address(); }
     static std::string secret() { return std::string(64, 'a'); }
 
-    Result<CryoClient> try_to_connect(const std::string &key,
-                                      CryoClient::Patience patience = CryoClient::usual_patience)
+    Result<Client> try_to_connect(const std::string &key,
+                                  Client::Patience patience = Client::usual_patience)
     {
-        return CryoClient::connect(address(), key, "store/n1", patience);
+        return Client::connect(address(), key, "store/n1", patience);
     }
-    CryoClient connect()
+    Client connect()
     {
-        Result<CryoClient> client = try_to_connect(secret());
+        Result<Client> client = try_to_connect(secret());
         if (!client)
             throw std::runtime_error(client.error().text());
         return std::move(*client);
@@ -83,14 +83,14 @@ class Serving : public testing::Test
             .hex();
     }
     // 0, or why not.
-    static int put(CryoClient &client, const ImageName &name, const std::string &text,
+    static int put(Client &client, const ImageName &name, const std::string &text,
                    Existing existing = Existing::refuse)
     {
         const Result<StoredImage> kept =
             client.put(name, file_of(text).get(), {.existing = existing});
         return kept ? 0 : kept.error().code();
     }
-    static std::string get(CryoClient &client, const ImageName &name)
+    static std::string get(Client &client, const ImageName &name)
     {
         const Fd fd = file_of("");
         const Result<StoredImage> got = client.get(name, fd.get(), {});
@@ -108,7 +108,7 @@ class Serving : public testing::Test
     }
 
     Scratch dir_;
-    std::unique_ptr<CryoServer> server_;
+    std::unique_ptr<Server> server_;
 
   private:
     Fd over_;

@@ -6,9 +6,9 @@
 
 namespace cryo::server {
 
-TEST(CryoUrl, NamesAServerAndAnImage)
+TEST(Url, NamesAServerAndAnImage)
 {
-    const Result<CryoUrl> url = CryoUrl::parse("cryo://n7.site:99/solver/context.000003");
+    const Result<Url> url = Url::parse("cryo://n7.site:99/solver/context.000003");
     ASSERT_TRUE(url);
     EXPECT_EQ("n7.site", url->at.host);
     EXPECT_EQ(99, url->at.port);
@@ -17,19 +17,19 @@ TEST(CryoUrl, NamesAServerAndAnImage)
     EXPECT_EQ("cryo://n7.site:99/solver/context.000003", url->text());
 }
 
-TEST(CryoUrl, HasAUsualPortAndNeedsNoSeries)
+TEST(Url, HasAUsualPortAndNeedsNoSeries)
 {
-    const Result<CryoUrl> url = CryoUrl::parse("cryo://[::1]/job.1");
+    const Result<Url> url = Url::parse("cryo://[::1]/job.1");
     ASSERT_TRUE(url);
     EXPECT_EQ("::1", url->at.host);
     EXPECT_EQ(usual_port, url->at.port);
     EXPECT_EQ("", url->image.series);
     EXPECT_EQ("cryo://[::1]:12796/job.1", url->text());
-    EXPECT_EQ("solver", CryoUrl::parse("cryo://n7/solver/")->image.series);
-    EXPECT_EQ("", CryoUrl::parse("cryo://n7")->image.text());
+    EXPECT_EQ("solver", Url::parse("cryo://n7/solver/")->image.series);
+    EXPECT_EQ("", Url::parse("cryo://n7")->image.text());
 }
 
-TEST(CryoUrl, RefusesWhatIsNone)
+TEST(Url, RefusesWhatIsNone)
 {
     for (const char *text : {"",
                              "n7",
@@ -53,13 +53,13 @@ TEST(CryoUrl, RefusesWhatIsNone)
                              "cryo://n7/a\nb",
                              "cryo://n7/-a",
                              "cryo://u@n7/a"}) {
-        const Result<CryoUrl> url = CryoUrl::parse(text);
+        const Result<Url> url = Url::parse(text);
         ASSERT_FALSE(url) << text;
         EXPECT_EQ(EINVAL, url.error().code());
     }
 }
 
-TEST(CryoUrl, ANameIsThatOfAFileAnywhere)
+TEST(Url, ANameIsThatOfAFileAnywhere)
 {
     for (const char *name : {"a", "context.000001", "n7@site", "_x", "A+b-c_d.e"})
         EXPECT_TRUE(is_image_name(name)) << name;
@@ -70,7 +70,7 @@ TEST(CryoUrl, ANameIsThatOfAFileAnywhere)
     EXPECT_FALSE(is_image_name(std::string("a\0b", 3)));
 }
 
-TEST(CryoUrl, TellsAPathFromAUrl)
+TEST(Url, TellsAPathFromAUrl)
 {
     EXPECT_EQ("cryo", scheme_of("cryo://n7/a"));
     EXPECT_EQ("s3", scheme_of("s3://bucket/a"));
