@@ -32,6 +32,7 @@ class InProcess
     // An end that is stopped hears nothing.
     using Stopped = std::shared_ptr<const bool>;
     Ends connect(Stopped one = {}, Stopped other = {});
+    bool is_idle() const { return frames_.empty(); } // nothing is under way
 
   private:
     class End;
