@@ -28,11 +28,16 @@ using cryo::coord::sim::Size;
 namespace {
 
 constexpr uint32_t kOnEach = 16;
-constexpr int kTimes = 3;
+constexpr int kTimes = 5;
 
 double messages(const Figures &figures)
 {
     return static_cast<double>(figures.to_root + figures.from_root);
+}
+
+double levels_of(uint32_t nodes)
+{
+    return std::log2(static_cast<double>(nodes)) / 4;
 }
 
 class Jobs
@@ -91,7 +96,6 @@ void at_once(Bench &bench, Jobs &jobs)
     const Size largest = {.nodes = all.back(), .ranks_on_each = kOnEach};
     const Figures &few = of.begin()->second;
     const Figures &many = of.rbegin()->second;
-    const double levels = std::log2(static_cast<double>(largest.nodes)) / 4;
     // As many below each daemon as the user may choose.
     setenv("CRYO_FANOUT", "4", 1);
     const Figures narrow = jobs.save(largest);
@@ -101,8 +105,11 @@ void at_once(Bench &bench, Jobs &jobs)
     const std::string beside = fmt::format("{} beside {}: ", many.ranks, few.ranks);
     bench.ratio(ranks + "s, all nodes on one processor", many.seconds, at_most(2));
     bench.ratio(ranks + "processor s of the first daemon", many.root_seconds, at_most(0.5));
-    bench.ratio(ranks + "messages at it / log16(nodes)", messages(many) / levels, at_most(20));
-    bench.ratio(ranks + "the same with CRYO_FANOUT=4", messages(narrow) / levels, at_most(20));
+    for (const auto &[nodes, figures] : of)
+        bench.ratio(fmt::format("{} ranks: messages at it / log16(nodes)", figures.ranks),
+                    messages(figures) / levels_of(nodes), at_most(20));
+    bench.ratio(ranks + "the same with CRYO_FANOUT=4", messages(narrow) / levels_of(largest.nodes),
+                at_most(20));
     bench.ratio(beside + "messages at it", messages(many) / messages(few), at_most(2));
     bench.ratio(beside + "processor time of it", many.root_seconds / few.root_seconds, at_most(2));
     bench.ratio(beside + "s, all nodes on one processor", many.seconds / few.seconds, at_most(2));

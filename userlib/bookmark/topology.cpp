@@ -14,7 +14,8 @@ uint32_t Routes::child_of(WorldRank rank) const
     return std::prev(after)->child;
 }
 
-Topology::Topology(std::vector<std::vector<WorldRank>> ranks_of, uint32_t fanout)
+Topology::Topology(std::vector<std::vector<WorldRank>> ranks_of, uint32_t fanout,
+                   uint32_t root_fanout)
     : ranks_of_(std::move(ranks_of)), nodes_(ranks_of_.size())
 {
     // The descendants of each daemon are split into `fanout` runs of nearly equal length.
@@ -24,7 +25,8 @@ Topology::Topology(std::vector<std::vector<WorldRank>> ranks_of, uint32_t fanout
     for (uint32_t d = 0; d < daemons(); d++) {
         uint32_t begin = d + 1;
         uint32_t rest = nodes_[d].end - begin;
-        uint32_t parts = std::min(rest, std::max(fanout, 2U));
+        uint32_t most = d == 0 ? std::min(fanout, root_fanout) : fanout;
+        uint32_t parts = std::min(rest, std::max(most, 2U));
         for (uint32_t i = 0; i < parts; i++) {
             uint32_t child = begin + uint32_t(uint64_t(rest) * i / parts);
             nodes_[child].parent = d;

@@ -35,7 +35,9 @@ class Topology
   public:
     static constexpr uint32_t kNone = uint32_t(-1);
 
-    Topology(std::vector<std::vector<WorldRank>> ranks_of, uint32_t fanout);
+    // The root may have fewer daemons below it than the others have.
+    Topology(std::vector<std::vector<WorldRank>> ranks_of, uint32_t fanout,
+             uint32_t root_fanout = uint32_t(-1));
 
     uint32_t daemons() const { return uint32_t(ranks_of_.size()); }
     uint32_t parent(uint32_t daemon) const { return nodes_[daemon].parent; }

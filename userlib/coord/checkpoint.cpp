@@ -81,6 +81,7 @@ Result<void> Checkpoint::begin()
         prepare.fields["previous"] = *previous;
     if (request_.contains("local"))
         prepare.fields["local"] = local_level(request_, snapshot_.level_name());
+    silence_.begin();
     around_.members.tell_along_tree(prepare);
     if (stage_ != Stage::over) // this node's daemon may have answered already
         watch_members();
@@ -382,19 +383,23 @@ void Checkpoint::look_at_images()
         commit();
 }
 
-// The daemons are asked regularly for a sign of life.
+// The daemons are asked regularly for a sign of life. What they are told at the beginning is as
+// good as a question: no rank has been stopped before.
 void Checkpoint::watch_members()
 {
-    const auto limit = longest_silence();
-    around_.members.tell_along_tree(Message(Type::look, {{"number", silence_.asked()}}));
-    if (stage_ == Stage::over)
-        return;
-    around_.loop.after(limit.count() / looks_in_silence, [weak = weak_from_this()] {
+    around_.loop.after(longest_silence().count() / looks_in_silence, [weak = weak_from_this()] {
         const auto one = weak.lock();
         if (one && one->stage_ != Stage::over && one->stage_ != Stage::held &&
             one->look_at_members())
-            one->watch_members();
+            one->ask_members();
     });
+}
+
+void Checkpoint::ask_members()
+{
+    around_.members.tell_along_tree(Message(Type::look, {{"number", silence_.asked()}}));
+    if (stage_ != Stage::over)
+        watch_members();
 }
 
 // False: the checkpoint is over.

@@ -104,6 +104,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     void lacks_sets(const Error &why);
     Message good_end();
     void watch_members();
+    void ask_members();
     bool look_at_members();
     void give_up(std::string error, int code);
     void end();

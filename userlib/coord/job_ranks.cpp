@@ -21,6 +21,9 @@ namespace {
 constexpr size_t most_waiting = 1 << 20; // bytes, of refusals
 constexpr size_t most_named = 8;         // ranks, in a text
 constexpr size_t most_alone = 16;        // daemons, each of which is told everything by itself
+// In a larger job the first daemon has so many below it: what it sends and gets is for each of
+// them, and with 16 below each of these the tree is hardly deeper.
+constexpr uint32_t most_below_first = 4;
 
 uint32_t fanout()
 {
@@ -201,7 +204,9 @@ void JobRanks::build_tree()
     ranks_of.reserve(members.size());
     for (const uint32_t member : members)
         ranks_of.emplace_back(of(member).begin(), of(member).end());
-    const bookmark::Topology tree(std::move(ranks_of), fanout());
+    const bool joined = members.size() > most_alone;
+    const bookmark::Topology tree(std::move(ranks_of), fanout(),
+                                  joined ? most_below_first : fanout());
     place(tree, members);
     built_ = true;
     generation_++;

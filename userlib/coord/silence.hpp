@@ -29,6 +29,8 @@ class Silence
     Silence(const Members &members, uint64_t checkpoint)
         : members_(members), numbers_(checkpoint << bits_of_numbers)
     {}
+    // The daemons are told of the checkpoint, which is a question, too: no rank waits yet.
+    void begin() { asked_ = Clock::now(); }
     uint64_t asked(); // the number of the question, with which joined answers come
     std::optional<Clock::time_point> when_asked(uint64_t number) const; // none: too long ago
     Clock::duration since_asked() const { return Clock::now() - asked_; }

@@ -176,6 +176,26 @@ TEST(Scale, DepthIsLogarithmic)
     }
 }
 
+TEST(Scale, RootMayHaveFewerBelowIt)
+{
+    for (uint32_t nodes : {17U, 70U, 625U, 6250U}) {
+        std::vector<std::vector<WorldRank>> of(nodes);
+        const Topology tree(of, 16, 4);
+        EXPECT_EQ(tree.children(0).size(), 4U);
+        uint32_t below = 1;
+        for (uint32_t child : tree.children(0)) {
+            EXPECT_EQ(tree.parent(child), 0U);
+            EXPECT_EQ(tree.children(child).size(), std::min(16U, tree.nodes(child) - 1));
+            below += tree.nodes(child);
+        }
+        EXPECT_EQ(below, nodes);
+        EXPECT_LE(tree.depth(), Topology(of, 16).depth() + 1);
+    }
+    const std::vector<std::vector<WorldRank>> of(6250);
+    EXPECT_EQ(Topology(of, 16, 4).depth(), Topology(of, 16).depth());
+    EXPECT_EQ(Topology(of, 2, 4).children(0).size(), 2U); // never more than others
+}
+
 TEST(Scale, FiveHopsALevelWhenNobodyIsBehind)
 {
     Job job(many(), 16, 16);
