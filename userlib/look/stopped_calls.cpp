@@ -26,6 +26,7 @@ constexpr size_t most_steps = 1 << 25, most_calls = 1 << 16, most_open = 1 << 12
 struct Step {
     uint16_t operation;
     uint32_t operand;
+    bool operator==(const Step &) const = default;
 };
 
 // What a register has: a number, or what steps make of a word that is not decided yet.
@@ -58,25 +59,80 @@ std::optional<size_t> word_at(uint32_t offset)
                : std::nullopt;
 }
 
+// Which words a register may have, in whatever way the program comes to an instruction.
+struct Origins {
+    std::bitset<words> a = {}, x = {};
+    std::array<std::bitset<words>, BPF_MEMWORDS> memory = {};
+
+    void add(const Origins &others)
+    {
+        a |= others.a;
+        x |= others.x;
+        for (size_t i = 0; i < memory.size(); i++)
+            memory[i] |= others.memory[i];
+    }
+    void step(const sock_filter &step)
+    {
+        std::bitset<words> loaded;
+        if (BPF_MODE(step.code) == BPF_MEM)
+            loaded = memory[step.k % BPF_MEMWORDS];
+        else if (const auto word = word_at(step.k); word && BPF_MODE(step.code) == BPF_ABS)
+            loaded.set(*word);
+        switch (BPF_CLASS(step.code)) {
+        case BPF_LD:
+            a = loaded;
+            break;
+        case BPF_LDX:
+            x = loaded;
+            break;
+        case BPF_ST:
+            memory[step.k % BPF_MEMWORDS] = a;
+            break;
+        case BPF_STX:
+            memory[step.k % BPF_MEMWORDS] = x;
+            break;
+        case BPF_MISC:
+            (BPF_MISCOP(step.code) == BPF_TAX ? x : a) = BPF_MISCOP(step.code) == BPF_TAX ? a : x;
+            break;
+        default:
+            break;
+        }
+    }
+};
+
 // Values of each word among which the program tells apart, as its instructions show: those by which
 // it jumps, their neighbours, and their bits. Zero is the first.
 std::array<Candidates, words> candidates_of(std::span<const sock_filter> program)
 {
     std::array<Candidates, words> candidates;
     candidates.fill({1, UINT32_MAX});
-    std::optional<size_t> word;
-    for (const sock_filter &step : program) {
-        if (BPF_CLASS(step.code) == BPF_LD)
-            word = BPF_MODE(step.code) == BPF_ABS ? word_at(step.k) : std::nullopt;
-        const bool is_compared = BPF_CLASS(step.code) == BPF_JMP && BPF_OP(step.code) != BPF_JA;
-        if (!word || (!is_compared && BPF_CLASS(step.code) != BPF_ALU))
+    std::vector<Origins> before(program.size());
+    const auto go_to = [&](size_t next, const Origins &origins) {
+        if (next < before.size())
+            before[next].add(origins);
+    };
+    for (size_t at = 0; at < program.size(); at++) {
+        const sock_filter &step = program[at];
+        Origins origins = before[at];
+        origins.step(step);
+        const bool jumps = BPF_CLASS(step.code) == BPF_JMP;
+        const bool is_compared = jumps && BPF_OP(step.code) != BPF_JA;
+        if (BPF_CLASS(step.code) != BPF_RET)
+            go_to(at + 1 + (jumps ? is_compared ? step.jt : step.k : 0), origins);
+        if (is_compared)
+            go_to(at + 1 + step.jf, origins);
+        if (!is_compared && BPF_CLASS(step.code) != BPF_ALU)
             continue;
-        Candidates &found = candidates[*word];
-        found.insert(found.end(), {step.k, step.k - 1, step.k + 1, ~step.k});
-        if (BPF_OP(step.code) == (is_compared ? BPF_JSET : BPF_AND))
-            for (uint32_t bit = 1; bit != 0; bit <<= 1)
-                if ((step.k & bit) != 0)
-                    found.push_back(bit);
+        for (size_t word = 0; word < words; word++) {
+            if (!origins.a[word])
+                continue;
+            Candidates &found = candidates[word];
+            found.insert(found.end(), {step.k, step.k - 1, step.k + 1, ~step.k});
+            if (BPF_OP(step.code) == (is_compared ? BPF_JSET : BPF_AND))
+                for (uint32_t bit = 1; bit != 0; bit <<= 1)
+                    if ((step.k & bit) != 0)
+                        found.push_back(bit);
+        }
     }
     for (Candidates &found : candidates) {
         std::ranges::sort(found);
@@ -87,12 +143,43 @@ std::array<Candidates, words> candidates_of(std::span<const sock_filter> program
     return candidates;
 }
 
+// What has been asked of a word.
+struct Condition {
+    size_t word = 0;
+    std::vector<Step> steps = {};
+    uint16_t operation = 0;
+    uint32_t operand = 0;
+    bool holds = false;
+    bool operator==(const Condition &) const = default;
+
+    // The bits that decide; none: any may.
+    std::optional<uint32_t> bits() const
+    {
+        if (steps.size() > 1 || (steps.size() == 1 && steps.front().operation != BPF_AND))
+            return {};
+        return (steps.empty() ? UINT32_MAX : steps.front().operand) &
+               (operation == BPF_JSET ? operand : UINT32_MAX);
+    }
+    bool is_plain() const { return steps.empty() && operation != BPF_JSET; }
+};
+
 struct State {
     size_t next = 0;
     Value a = {}, x = {};
     std::array<Value, BPF_MEMWORDS> memory = {};
     std::array<Candidates, words> candidates = {}; // that lead here
     std::bitset<words> decides = {};               // it has jumped by these words
+    std::vector<Condition> decided = {};           // how
+
+    // Bits of the word that are known for sure.
+    uint32_t known(size_t word) const
+    {
+        uint32_t bits = 0;
+        for (const Condition &one : decided)
+            if (one.word == word && one.operation == BPF_JEQ && one.holds)
+                bits |= one.bits().value_or(0);
+        return bits;
+    }
 };
 
 // The calls with one number.
@@ -101,7 +188,7 @@ class Ways
   public:
     Ways(std::span<const sock_filter> program, std::array<Candidates, words> candidates,
          FullCall call, size_t &steps, StoppedCalls &found)
-        : program_(program), call_(call), steps_(steps), found_(found)
+        : program_(program), call_(call), all_(candidates), steps_(steps), found_(found)
     {
         if (call.is_32_bit)
             for (size_t upper = 1; upper < words; upper += 2)
@@ -127,6 +214,8 @@ class Ways
         if (!value.word)
             return true;
         const size_t word = *value.word;
+        if (state.known(word) != UINT32_MAX && !is_none(word))
+            found_.are_all = false; // it may have any value
         if (state.candidates[word].size() == 1) {
             value = {{}, with_word(value, state.candidates[word].front()), {}};
             return true;
@@ -207,6 +296,36 @@ class Ways
         return true;
     }
 
+    // The upper word of a call that has none.
+    bool is_none(size_t word) const { return call_.is_32_bit && word % 2 != 0; }
+
+    // Whether no value at all is left, where none of the candidates is.
+    bool is_impossible(const State &state, const Condition &condition) const
+    {
+        const auto is_one = [&](uint32_t value) {
+            return std::ranges::find(all_[condition.word], value) != all_[condition.word].end();
+        };
+        const std::optional<uint32_t> bits = condition.bits();
+        if (is_none(condition.word) || bits == 0U ||
+            (bits && (*bits & ~state.known(condition.word)) == 0))
+            return true;
+        // A value that the bits cannot have.
+        if (bits && condition.operation == BPF_JEQ && condition.holds &&
+            (condition.operand & ~*bits) != 0)
+            return true;
+        Condition opposite = condition;
+        opposite.holds = !condition.holds;
+        if (std::ranges::find(state.decided, opposite) != state.decided.end())
+            return true;
+        // Between numbers by which it is compared, each range has a candidate.
+        const auto is_plain = [&](const Condition &one) {
+            return one.word != condition.word || one.is_plain();
+        };
+        return condition.is_plain() && std::ranges::all_of(state.decided, is_plain) &&
+               is_one(condition.operand) && is_one(condition.operand - 1) &&
+               is_one(condition.operand + 1);
+    }
+
     // Candidates that jump go on in `state`, unless there are none.
     void jump(State &state, const sock_filter &step, uint32_t operand)
     {
@@ -221,12 +340,20 @@ class Ways
             (bpf_jumps(operation, with_word(state.a, one), operand) ? taken : others)
                 .push_back(one);
         state.decides.set(word);
-        if (!taken.empty() && !others.empty()) {
+        Condition condition = {word, state.a.steps, operation, operand, false};
+        if (taken.empty() || others.empty()) {
+            condition.holds = taken.empty();
+            found_.are_all = found_.are_all && is_impossible(state, condition);
+        } else {
             State other = state;
+            condition.holds = false;
+            other.decided.push_back(condition);
             other.next += step.jf;
             other.candidates[word] = std::move(others);
             add(std::move(other));
         }
+        condition.holds = !taken.empty();
+        state.decided.push_back(std::move(condition));
         state.next += taken.empty() ? step.jf : step.jt;
         if (!taken.empty())
             state.candidates[word] = std::move(taken);
@@ -283,6 +410,7 @@ class Ways
 
     std::span<const sock_filter> program_;
     FullCall call_;
+    std::array<Candidates, words> all_;
     size_t &steps_;
     StoppedCalls &found_;
     std::vector<State> open_;

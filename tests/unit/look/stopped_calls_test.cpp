@@ -144,6 +144,74 @@ TEST(StoppedCalls, ByThePlaceOfTheCallerAreNotFound)
     }
 }
 
+// Steps in front of the comparison lead to values of which there is no example.
+TEST(StoppedCalls, ByWhatIsComputedAreNotFound)
+{
+    for (const uint16_t operation : {BPF_ADD, BPF_MUL, BPF_LSH}) {
+        Program program = by_argument(SYS_socket, 0, 3, 0x5000, refuse);
+        program[3].code = static_cast<uint16_t>(BPF_ALU | BPF_K | operation);
+        const StoppedCalls stopped = stopped_calls(program);
+        EXPECT_TRUE(!stopped.are_all || !stopped.calls.empty()) << operation;
+    }
+    // The low byte, and all of it.
+    Program program = by_argument(SYS_socket, 0, 0xff, 0x80, refuse);
+    program[1].jf += 2;
+    program[4].jf += 2;
+    program.insert(program.begin() + 5, {load_argument(0), jump(BPF_JGT, 0x1000, 0, 1)});
+    StoppedCalls stopped = stopped_calls(program);
+    EXPECT_TRUE(!stopped.are_all || !stopped.calls.empty());
+    // Two arguments with each other.
+    program = {load(offsetof(seccomp_data, nr)),
+               jump(BPF_JEQ, SYS_socket, 0, 6),
+               load_argument(0),
+               BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, 77),
+               BPF_STMT(BPF_MISC | BPF_TAX, 0),
+               load_argument(1),
+               BPF_STMT(BPF_JMP | BPF_JEQ | BPF_X, 0),
+               give(refuse),
+               give(allow)};
+    program[6].jf = 1;
+    EXPECT_FALSE(stopped_calls(program).are_all);
+}
+
+// Another argument stands in front of the comparison in the program, not on the way to it.
+TEST(StoppedCalls, AreComparedByWhatLeadsThere)
+{
+    const Program program = {load(offsetof(seccomp_data, nr)),
+                             jump(BPF_JEQ, SYS_socket, 0, 5),
+                             load_argument(0),
+                             BPF_STMT(BPF_JMP | BPF_JA, 1),
+                             load_argument(1),
+                             jump(BPF_JEQ, AF_PACKET, 0, 1),
+                             give(refuse),
+                             give(allow)};
+    const StoppedCalls stopped = stopped_calls(program);
+    EXPECT_TRUE(stopped.are_all);
+    EXPECT_TRUE(has(stopped, [](const FullCall &call) { return call.arguments[0] == AF_PACKET; }));
+}
+
+// As filters of many rules have it: a word is asked the same more than once.
+TEST(StoppedCalls, OfManyRulesAreAll)
+{
+    Program program = {load(offsetof(seccomp_data, nr)), jump(BPF_JEQ, SYS_clone, 1, 0),
+                       give(allow)};
+    for (const uint32_t value : {0x80U, 0x40U, 0x20U}) {
+        const std::initializer_list<sock_filter> rule = {load_argument(0, true),
+                                                         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0),
+                                                         jump(BPF_JEQ, 0, 0, 4),
+                                                         load_argument(0),
+                                                         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf0),
+                                                         jump(BPF_JEQ, value, 0, 1),
+                                                         give(refuse)};
+        program.insert(program.end(), rule);
+    }
+    program.push_back(give(allow));
+    const StoppedCalls stopped = stopped_calls(program);
+    EXPECT_TRUE(stopped.are_all);
+    for (const uint64_t value : {0x80, 0x40, 0x20})
+        EXPECT_TRUE(has(stopped, [&](const FullCall &call) { return call.arguments[0] == value; }));
+}
+
 TEST(StoppedCalls, OfVeryManyWaysAreNotFound)
 {
     Program program = {load(offsetof(seccomp_data, nr)), jump(BPF_JEQ, SYS_ioctl, 1, 0),
