@@ -12,6 +12,15 @@
 
 namespace cryo::coord {
 
+namespace {
+
+// In one turn: a peer that sends faster than that is read, or much that is small, must not keep
+// everybody else waiting.
+constexpr int most_reads = 16;
+constexpr int most_frames = 256;
+
+} // namespace
+
 template <class Callback, class... Arguments>
 void Channel::tell(const Callback &callback, Arguments... arguments)
 {
@@ -142,7 +151,9 @@ bool Channel::take_in(std::string_view bytes)
 bool Channel::read_all()
 {
     char bytes[65536];
-    for (;;) {
+    if (in_.size() > limit_ + sizeof(FrameHeader))
+        return true; // frames of an earlier turn
+    for (int reads = 0; reads < most_reads; reads++) {
         const ssize_t n = recv(socket_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
         if (n > 0) {
             if (!take_in({bytes, static_cast<size_t>(n)}))
@@ -155,6 +166,7 @@ bool Channel::read_all()
             continue;
         return n < 0 && errno == EAGAIN;
     }
+    return true; // the rest stays in the socket
 }
 
 void Channel::on_message(Speaker from, std::function<void(const Message &)> then)
@@ -175,24 +187,42 @@ bool Channel::take_frame(FrameKind kind, std::string_view body)
     return !refused_;
 }
 
-bool Channel::take_frames()
+// False: the connection has to end. The last ones come in one turn, as there is no other.
+bool Channel::take_frames(bool are_last)
 {
-    while (in_.size() >= sizeof(FrameHeader)) {
+    bool good = true;
+    size_t at = 0;
+    for (int taken = 0; good && socket_ && in_.size() - at >= sizeof(FrameHeader); taken++) {
         FrameHeader header;
-        memcpy(&header, in_.data(), sizeof(header));
-        if (header.length > limit_)
-            return false;
-        if (in_.size() - sizeof(header) < header.length)
+        memcpy(&header, in_.data() + at, sizeof(header));
+        if (header.length > limit_) {
+            good = false;
             break;
-        const std::string body = in_.substr(sizeof(header), header.length);
-        in_.erase(0, sizeof(header) + header.length);
-        const bool good = take_frame(header.kind, body);
-        if (!socket_)
-            return true;
-        if (!good)
-            return false;
+        }
+        if (in_.size() - at - sizeof(header) < header.length)
+            break;
+        if (taken == most_frames && !are_last) {
+            go_on_later();
+            break;
+        }
+        const std::string body = in_.substr(at + sizeof(header), header.length);
+        at += sizeof(header) + header.length;
+        good = take_frame(header.kind, body);
     }
-    return true;
+    in_.erase(0, at);
+    return good || !socket_;
+}
+
+void Channel::go_on_later()
+{
+    if (!std::exchange(goes_on_, true))
+        loop_.after(0, [weak = weak_from_this()] {
+            const std::shared_ptr<Channel> alive = weak.lock();
+            if (!alive || !alive->socket_)
+                return;
+            alive->goes_on_ = false;
+            alive->ready(0);
+        });
 }
 
 void Channel::ready(short events)
@@ -210,9 +240,9 @@ void Channel::ready(short events)
         alive = read_all();
         if (tls_ && tls_->established() && on_secure && socket_)
             tell(std::exchange(on_secure, nullptr));
-        if (refused_ || (socket_ && !take_frames()))
-            alive = false;
     }
+    if (refused_ || (socket_ && !take_frames(!alive)))
+        alive = false;
     if (!alive && socket_)
         end();
 }

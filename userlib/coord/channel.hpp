@@ -72,7 +72,8 @@ class Channel : public std::enable_shared_from_this<Channel>
   private:
     void ready(short events);
     bool read_all();
-    bool take_frames();
+    bool take_frames(bool are_last);
+    void go_on_later();
     bool take_in(std::string_view bytes);
     template <class Callback, class... Arguments>
     void tell(const Callback &callback, Arguments... arguments);
@@ -88,6 +89,7 @@ class Channel : public std::enable_shared_from_this<Channel>
     uint64_t taken_ = 0;
     bool closing_ = false;
     bool refused_ = false; // what came is invalid
+    bool goes_on_ = false; // with frames that are left of a turn
 };
 
 } // namespace cryo::coord

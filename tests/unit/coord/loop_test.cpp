@@ -5,14 +5,19 @@
 #include "coord/loop.hpp"
 
 #include "base/fd.hpp"
+#include "coord/channel.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <ctime>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <memory>
 #include <poll.h>
 #include <stdexcept>
+#include <string_view>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -168,6 +173,59 @@ TEST(Loop, ATurnCostsNothingForWhatIsNotReady)
     EXPECT_LT(nanoseconds_of(loop, turns), 10 * alone);
     for (const Fd &copy : copies)
         loop.forget(copy.get());
+}
+
+// Each of these messages is one read, as each would be of a peer that sends as fast as it is read.
+TEST(Loop, APeerThatSendsWithoutEndLeavesTurnsToOthers)
+{
+    constexpr size_t many = 60;
+    int ends[2];
+    ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends));
+    const Fd far(ends[1]);
+    Loop loop;
+    const std::shared_ptr<Channel> channel = Channel::make(loop, Fd(ends[0]));
+    size_t heard = 0;
+    channel->on_frame = [&](FrameKind, std::string_view) { heard++; };
+    const FrameHeader header;
+    for (size_t i = 0; i < many; i++)
+        ASSERT_EQ(ssize_t(sizeof(header)), send(far.get(), &header, sizeof(header), MSG_DONTWAIT));
+    const Fd other = event();
+    size_t before = many;
+    loop.watch(other.get(), POLLIN, [&](short) {
+        before = std::min(before, heard);
+        loop.forget(other.get());
+    });
+    eventfd_write(other.get(), 1);
+    while (heard < many)
+        turn(loop);
+    EXPECT_LT(before, many);
+}
+
+// Nor does one that sends much that is small; and nothing is lost if it goes.
+TEST(Loop, ManySmallMessagesAreMoreThanOneTurn)
+{
+    constexpr size_t many = 1000;
+    for (const bool goes : {false, true}) {
+        int ends[2];
+        ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+        Fd far(ends[1]);
+        Loop loop;
+        const std::shared_ptr<Channel> channel = Channel::make(loop, Fd(ends[0]));
+        size_t heard = 0;
+        bool ended = false;
+        channel->on_frame = [&](FrameKind, std::string_view) { heard++; };
+        channel->on_end = [&] { ended = true; };
+        const std::vector<FrameHeader> all(many);
+        const auto bytes = static_cast<ssize_t>(many * sizeof(FrameHeader));
+        ASSERT_EQ(bytes, write(far.get(), all.data(), static_cast<size_t>(bytes)));
+        if (goes)
+            far.reset();
+        turn(loop);
+        EXPECT_EQ(goes, heard == many);
+        while (heard < many)
+            turn(loop);
+        EXPECT_EQ(goes, ended);
+    }
 }
 
 } // namespace
