@@ -61,6 +61,7 @@ Session::Session(Depot &depot, std::shared_ptr<coord::Channel> channel, std::str
 
 Session::~Session()
 {
+    incoming_.reset(); // before the client hears of the end
     channel_->on_frame = nullptr;
     channel_->on_end = nullptr;
     channel_->close();
@@ -69,6 +70,8 @@ Session::~Session()
 void Session::hear(FrameKind kind, std::string_view body)
 {
     heard_ns_ = now_ns();
+    if (channel_->waiting() > most_waiting) // it asks for more and more, and reads nothing
+        return channel_->refuse();
     if (kind == FrameKind::piece) {
         if (!take_piece(body))
             channel_->refuse();
@@ -100,7 +103,8 @@ bool Session::take(const Message &message)
         find(fields);
         return true;
     case Type::read:
-        return read(fields);
+        read(fields);
+        return true;
     case Type::list:
         list(fields);
         return true;
@@ -190,17 +194,12 @@ void Session::find(const json &fields)
     channel_->send(Message(Type::kept, described(found_)));
 }
 
-// False: it asks for more and more, and reads nothing.
-bool Session::read(const json &fields)
+void Session::read(const json &fields)
 {
     const uint64_t offset = fields.at("offset");
     const uint64_t length = fields.at("length");
-    if (!reading_ || offset > found_.bytes || length > found_.bytes - offset) {
-        fail(Error(EINVAL, "there is nothing to read"));
-        return true;
-    }
-    if (channel_->waiting() > 2 * most_ahead)
-        return false;
+    if (!reading_ || offset > found_.bytes || length > found_.bytes - offset)
+        return fail(Error(EINVAL, "there is nothing to read"));
     std::string piece(length, '\0');
     size_t done = 0;
     while (done < piece.size()) {
@@ -208,14 +207,11 @@ bool Session::read(const json &fields)
                                 static_cast<off_t>(offset + done));
         if (n < 0 && errno == EINTR)
             continue;
-        if (n <= 0) {
-            fail(Error::from_errno(found_.image.text(), n < 0 ? errno : EBADMSG));
-            return true;
-        }
+        if (n <= 0)
+            return fail(Error::from_errno(found_.image.text(), n < 0 ? errno : EBADMSG));
         done += static_cast<size_t>(n);
     }
     channel_->send(FrameKind::piece, piece);
-    return true;
 }
 
 // In the order of their names, those after the one that is named; of a series, or all.
@@ -247,10 +243,11 @@ void Session::remove(const json &fields)
 
 bool Session::look(uint64_t now, uint64_t patience_ns)
 {
-    if (state_ != State::publishing)
-        return now < heard_ns_ || now - heard_ns_ <= patience_ns;
-    channel_->send(Message(Type::working));
-    return channel_->waiting() <= most_ahead;
+    const bool is_publishing = state_ == State::publishing;
+    if (is_publishing)
+        channel_->send(Message(Type::working));
+    return channel_->waiting() <= most_waiting &&
+           (is_publishing || now < heard_ns_ || now - heard_ns_ <= patience_ns);
 }
 
 } // namespace cryo::server

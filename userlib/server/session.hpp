@@ -35,8 +35,9 @@
 namespace cryo::server {
 
 // How far a client may be ahead of what the server has taken, and how much of what it has asked for
-// may wait for it: in bytes.
+// it may let wait: in bytes. One that lets more wait is left.
 inline constexpr uint64_t most_ahead = uint64_t(4) << 20;
+inline constexpr uint64_t most_waiting = 2 * most_ahead;
 
 class Session
 {
@@ -51,7 +52,8 @@ class Session
     Session &operator=(const Session &) = delete;
 
     void published(const Result<StoredImage> &done);
-    // Says that an image is still being written. False: the client has been silent for too long.
+    // Says that an image is still being written. False: the client has been silent for too long, or
+    // has not read what it was told.
     bool look(uint64_t now_ns, uint64_t patience_ns);
     const std::string &node() const { return node_; }
     coord::Channel &channel() { return *channel_; }
@@ -70,7 +72,7 @@ class Session
     void put(const nlohmann::json &fields);
     void complete(const nlohmann::json &fields);
     void find(const nlohmann::json &fields);
-    bool read(const nlohmann::json &fields);
+    void read(const nlohmann::json &fields);
     void list(const nlohmann::json &fields);
     void remove(const nlohmann::json &fields);
     void fail(const Error &error);

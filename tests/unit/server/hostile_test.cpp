@@ -6,6 +6,8 @@
 #include "coord/message.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <random>
 
 namespace cryo::server {
@@ -237,6 +239,33 @@ TEST_F(HostileTest, OneThatReadsNothingDoesNotFillTheServer)
         raw.say({{"type", "read"}, {"offset", 0}, {"length", coord::most_piece}});
     EXPECT_EQ(0, put(client, {"", "good"}, "one", Existing::replace));
     expect_unharmed();
+}
+
+// Of other answers than images, too.
+TEST_F(CryoHostileTest, OneThatReadsNoAnswersIsLeft)
+{
+    constexpr int many = 1000; // of 30 KB each
+    const std::string directory = dir_ / "images";
+    ASSERT_EQ(0, mkdir(directory.c_str(), 0700));
+    for (uint32_t i = 0; i < coord::most_listed; i++) {
+        const StoredImage image = {
+            .image = {"", fmt::format("a{}", i)}, .number = i + 1, .checksum = checksum_of("")};
+        const Fd file(open((directory + "/" + image.file()).c_str(), O_WRONLY | O_CREAT, 0400));
+        ASSERT_TRUE(file);
+    }
+    serve();
+    Raw lists(address());
+    for (int i = 0; i < many && !lists.is_closed(); i++)
+        lists.say(all_of_them);
+    lists.say({{"type", "find"}, {"name", "none"}});
+    CryoClient client = connect(); // which comes after them
+    const Result<Listing> all = client.list("");
+    std::string last = "listing";
+    while (last == "listing")
+        last = lists.hear();
+    EXPECT_EQ("ended", last);
+    ASSERT_TRUE(all);
+    EXPECT_EQ(coord::most_listed, all->images.size());
 }
 
 // Whatever is said in whatever order: only a put that went as it has to makes an image.
