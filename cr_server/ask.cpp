@@ -47,7 +47,8 @@ Result<void> list(const std::string &url, const std::string &key_file)
         return listing.error();
     cryo::cli::Columns table({Align::left, Align::right, Align::left});
     for (const StoredImage &one : listing->images)
-        table.add({one.image.text(), size_text(one.bytes), cryo::cli::time_text(one.when_ns)});
+        table.add({cryo::printable(one.image.text()), size_text(one.bytes),
+                   cryo::cli::time_text(one.when_ns)});
     cryo::print("{}", table.text(0));
     cryo::print("{} of {} are taken\n", size_text(listing->used),
                 listing->quota != 0 ? size_text(listing->quota) : "the disk");

@@ -26,6 +26,10 @@ using coord::Type;
 using nlohmann::json;
 
 constexpr uint32_t most_answer = 1U << 20;
+// How long a client waits for a server that says that it is still at work: so many times its
+// patience with silence, and so many words, of which a server says one a second.
+constexpr int64_t patience_with_work = 60;
+constexpr int most_words = 3600;
 
 json named(const ImageName &image)
 {
@@ -37,13 +41,19 @@ json named(const ImageName &image)
     return fields;
 }
 
-StoredImage stored_in(const json &fields)
+// None: no server of Cryo's has such an image.
+std::optional<StoredImage> stored_in(const json &fields)
 {
-    return {.image = {fields.value("series", std::string()), fields.at("name")},
-            .number = fields.at("number"),
-            .bytes = fields.at("bytes"),
-            .checksum = fields.at("checksum"),
-            .when_ns = static_cast<int64_t>(fields.at("when_ns").get<uint64_t>())};
+    StoredImage stored = {.image = {fields.value("series", std::string()), fields.at("name")},
+                          .number = fields.at("number"),
+                          .bytes = fields.at("bytes"),
+                          .checksum = fields.at("checksum"),
+                          .when_ns = static_cast<int64_t>(fields.at("when_ns").get<uint64_t>())};
+    if (is_image_name(stored.image.name) &&
+        (stored.image.series.empty() || is_image_name(stored.image.series)) &&
+        coord::is_image_checksum(stored.checksum))
+        return stored;
+    return {};
 }
 
 // A whole piece, or less at the end of the file.
@@ -162,13 +172,18 @@ Result<void> Client::wait(const std::function<bool()> &until)
 
 Result<Client::Said> Client::next()
 {
-    for (;;) {
+    const auto begun = std::chrono::steady_clock::now();
+    for (int words = 0;; words++) {
         if (Result<void> heard = wait([&] { return !heard_->said.empty(); }); !heard)
             return heard.error();
         Said said = std::move(heard_->said.front());
         heard_->said.pop_front();
         if (!said.message || said.message->type != Type::working)
             return said;
+        if (words >= most_words ||
+            std::chrono::steady_clock::now() - begun > patience_with_work * patience_)
+            return Error(ETIMEDOUT, server_ + ": the server says that it is at work, and comes to "
+                                              "no end");
     }
 }
 
@@ -206,10 +221,9 @@ Result<StoredImage> Client::stored(Result<Message> kept) const
 {
     if (!kept)
         return kept.error();
-    StoredImage image = stored_in(kept->fields);
-    if (coord::is_image_checksum(image.checksum))
-        return image;
-    return Error(EPROTO, server_ + ": the server's answer has no checksum");
+    if (const std::optional<StoredImage> image = stored_in(kept->fields))
+        return *image;
+    return Error(EPROTO, server_ + ": the server's answer is about no image");
 }
 
 // Returns the checksum of what was sent.
@@ -239,8 +253,9 @@ Result<std::string> Client::send_all(const ImageName &image, int fd, uint64_t by
         const Result<Message> took = answer(Type::took);
         if (!took)
             return took.error();
+        // After each piece, so that it gets on.
         const uint64_t now = took->fields.at("bytes");
-        if (now <= taken || now > sent)
+        if (now <= taken || now > sent || (now % most != 0 && now != bytes))
             return Error(EPROTO, server_ + ": the server says that it has what was not sent");
         taken = now;
         if (how.progress)
@@ -312,6 +327,8 @@ Result<StoredImage> Client::get(const ImageName &image, int fd, const Progress &
     Result<StoredImage> found = find(image);
     if (!found)
         return found;
+    if (found->image != image)
+        return Error(EPROTO, server_ + ": the server has given another image than " + image.text());
     image::Hasher hasher;
     uint64_t asked = 0;
     uint64_t done = 0;
@@ -352,15 +369,18 @@ Result<Listing> Client::list(const std::string &series)
         all.quota = fields.at("quota");
         more = fields.at("more").get<bool>();
         for (const json &one : fields.at("images")) {
-            StoredImage image = stored_in(one);
-            if (image.image <= after)
-                return Error(EPROTO, server_ + ": the server's list is not in order");
-            after = image.image;
-            if (!series.empty() && image.image.series != series) {
+            std::optional<StoredImage> image = stored_in(one);
+            if (!image || image->image <= after)
+                return Error(EPROTO, server_ + ": the server's list is not in order, or names what "
+                                               "can be no image");
+            after = image->image;
+            if (!series.empty() && image->image.series != series) {
                 more = false;
                 break;
             }
-            all.images.push_back(std::move(image));
+            if (all.images.size() == most_images)
+                return Error(EPROTO, server_ + ": the server's list has no end");
+            all.images.push_back(std::move(*image));
         }
         more = more && !fields.at("images").empty();
     }

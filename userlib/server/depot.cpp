@@ -26,7 +26,6 @@ namespace {
 
 constexpr const char *lock_name = ".lock";
 constexpr std::string_view incoming_prefix = ".incoming.";
-constexpr size_t most_images = 100'000;
 constexpr mode_t complete_mode = 0400; // as of images elsewhere
 constexpr mode_t for_others = S_IRWXG | S_IRWXO;
 constexpr const char *way_out = "name another directory for the server";

@@ -43,6 +43,8 @@ struct StoredImage {
 
 class Depot;
 
+inline constexpr size_t most_images = 100'000; // of one server
+
 enum class Existing : uint8_t { refuse, replace };
 
 // An image on its way; what was not published goes with this object.

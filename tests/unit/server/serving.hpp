@@ -23,6 +23,13 @@ namespace cryo::server {
 
 class Serving : public testing::Test
 {
+  public:
+    static std::string checksum_of(const std::string &text)
+    {
+        return image::checksum128({reinterpret_cast<const uint8_t *>(text.data()), text.size()})
+            .hex();
+    }
+
   protected:
     Serving() { umask(0077); }
     ~Serving() override { end(); }
@@ -76,11 +83,6 @@ class Serving : public testing::Test
         std::string text(static_cast<size_t>(status.st_size), '\0');
         EXPECT_EQ(status.st_size, pread(fd.get(), text.data(), text.size(), 0));
         return text;
-    }
-    static std::string checksum_of(const std::string &text)
-    {
-        return image::checksum128({reinterpret_cast<const uint8_t *>(text.data()), text.size()})
-            .hex();
     }
     // 0, or why not.
     static int put(Client &client, const ImageName &name, const std::string &text,
