@@ -2,6 +2,7 @@
 #include "verbs.hpp"
 
 #include "cli/text.hpp"
+#include "store/claim.hpp"
 
 #include <cerrno>
 
@@ -9,6 +10,15 @@ namespace cryo::storing {
 
 using store::Client;
 using store::Location;
+
+namespace {
+
+bool is_own(const std::string &key, const Location &files)
+{
+    return key.find('/', files.key.size()) == std::string::npos;
+}
+
+} // namespace
 
 // The manifest first: from then on there is nothing that a restart would take for complete.
 Result<void> remove(Options &options, const store::Settings &settings, const Location &place)
@@ -19,14 +29,24 @@ Result<void> remove(Options &options, const store::Settings &settings, const Loc
     const Result<std::optional<uint64_t>> committed = client.size(manifest);
     if (!committed)
         return committed.error();
-    const Result<std::vector<store::PendingUpload>> uploads = client.uploads(files);
+    Result<std::vector<store::PendingUpload>> uploads = client.uploads(files);
     if (!uploads)
         return uploads.error();
-    const Result<std::vector<store::StoredObject>> objects = client.list(files);
+    Result<std::vector<store::StoredObject>> objects = client.list(files);
     if (!objects)
         return objects.error();
-    if (!*committed && uploads->empty() && objects->empty())
+    // Objects of places below it are none of its own.
+    std::erase_if(*uploads, [&](const auto &one) { return !is_own(one.key, files); });
+    std::erase_if(*objects, [&](const auto &one) { return !is_own(one.key, files); });
+    const Result<std::optional<uint64_t>> claimed = client.size(place.within(store::claim_name));
+    if (!claimed)
+        return claimed.error();
+    if (!*committed && uploads->empty() && objects->empty() && !*claimed)
         return Error(ENOENT, place.text() + ": there is no image");
+    const Result<std::unique_ptr<store::Claim>> claim =
+        store::Claim::take(settings, place, terms_of(options));
+    if (!claim)
+        return claim.error();
     Result<void> done = *committed ? client.remove(manifest) : Result<void>();
     for (const store::PendingUpload &upload : *uploads) {
         if (done)

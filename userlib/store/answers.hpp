@@ -44,6 +44,8 @@ struct StoredPart {
     uint64_t bytes = 0;
     std::string etag = {}; // without quotes
 };
+inline constexpr size_t most_parts = 10'000; // of one upload
+
 struct PartList {
     std::vector<StoredPart> parts = {};
     std::string next = {}; // "": this is the end

@@ -14,7 +14,9 @@ namespace {
 constexpr const char *empty_sha256 =
     "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 constexpr long not_found = 404;
-constexpr long silence = 30; // seconds
+constexpr long not_as_wanted = 412;         // a condition of the request
+constexpr long silence = 30;                // seconds
+constexpr size_t most_objects = 10'000'000; // of one list
 
 struct Meaning {
     std::string_view code;
@@ -60,6 +62,11 @@ int error_of_status(long status)
     }
 }
 
+Error without_end(const Location &at)
+{
+    return {EPROTO, at.text() + ": the object store's list of what is there has no end"};
+}
+
 Error damaged(const Location &at, std::string_view why)
 {
     return {EBADMSG, fmt::format("{}: is damaged: {}", at.text(), why)};
@@ -82,7 +89,7 @@ bool is_passing(const HttpReply &reply)
     }
     const std::string code = refusal_in(reply.body).code;
     return code == "SlowDown" || code == "RequestTimeout" || code == "InternalError" ||
-           code == "OperationAborted";
+           code == "OperationAborted" || code == "ConditionalRequestConflict";
 }
 
 Error error_of(const HttpReply &reply, const Location &at)
@@ -142,6 +149,28 @@ Result<HttpReply> Client::send(HttpRequest request, const Location &at, long als
     }
 }
 
+Result<std::optional<std::string>> Client::put_over(const Location &at, const std::string &contents,
+                                                    const std::string &version)
+{
+    const Result<Digests> digests = digests_of(contents);
+    if (!digests)
+        return digests.error();
+    HttpRequest request{.method = "PUT",
+                        .path = at.path(),
+                        .headers = {{"Content-MD5", digests->md5_base64}},
+                        .body = contents};
+    const HttpRequest without = request;
+    request.headers.emplace_back(version.empty() ? "If-None-Match" : "If-Match",
+                                 version.empty() ? "*" : version);
+    Result<HttpReply> reply = send(std::move(request), at, not_as_wanted);
+    if (!reply && reply.error().code() == ENOTSUP)
+        reply = send(without, at);
+    if (!reply)
+        return reply.error();
+    return reply->status == not_as_wanted ? std::optional<std::string>()
+                                          : std::optional(reply->header("etag"));
+}
+
 Result<void> Client::put(const Location &at, const std::string &contents)
 {
     const Result<Digests> digests = digests_of(contents);
@@ -157,13 +186,24 @@ Result<void> Client::put(const Location &at, const std::string &contents)
 
 Result<std::string> Client::read(const Location &at, size_t most)
 {
+    Result<Reading> reading = look(at, most);
+    if (!reading)
+        return reading.error();
+    return std::move(reading->text);
+}
+
+Result<Reading> Client::look(const Location &at, size_t most)
+{
     Result<HttpReply> reply = send({.method = "GET", .path = at.path()}, at);
     if (!reply)
         return reply.error();
     if (reply->body.size() > most)
         return Error(EFBIG, fmt::format("{}: has {} bytes, which is too much", at.text(),
                                         reply->body.size()));
-    return std::move(reply->body);
+    Reading reading{.text = std::move(reply->body), .version = reply->header("etag")};
+    if (const std::optional<int64_t> age = reply->seconds_between("last-modified", "date"))
+        reading.age = std::chrono::seconds(*age);
+    return reading;
 }
 
 Result<void> Client::get(const Location &at, uint64_t bytes, const Sink &sink)
@@ -192,7 +232,7 @@ Result<void> Client::get(const Location &at, uint64_t bytes, const Sink &sink)
         };
         HttpOutcome outcome = http_.perform(request);
         const HttpReply &reply = outcome.reply;
-        if (reply.status == 412)
+        if (reply.status == not_as_wanted)
             return damaged(at, "it was replaced while it was read");
         if (reply.status == 416)
             return damaged(at, fmt::format("it has less than {} bytes", bytes));
@@ -253,6 +293,8 @@ Result<std::vector<StoredObject>> Client::list(const Location &from)
         if (!page)
             return page.error().within(from.text());
         std::ranges::move(page->objects, std::back_inserter(objects));
+        if (objects.size() > most_objects)
+            return without_end(from);
         next = page->next;
     } while (!next.empty());
     return objects;
@@ -287,6 +329,8 @@ Result<std::vector<PendingUpload>> Client::uploads(const Location &from)
         if (!page)
             return page.error().within(from.text());
         std::ranges::move(page->uploads, std::back_inserter(uploads));
+        if (uploads.size() > most_objects)
+            return without_end(from);
         next_key = page->next_key;
         next_id = page->next_id;
     } while (!next_key.empty());
@@ -309,6 +353,8 @@ Result<std::vector<StoredPart>> Client::parts(const Location &at, const std::str
         if (!page)
             return page.error().within(at.text());
         std::ranges::move(page->parts, std::back_inserter(parts));
+        if (parts.size() > most_parts)
+            return without_end(at);
         next = page->next;
     } while (!next.empty());
     return parts;

@@ -36,6 +36,12 @@ struct Terms {
     const std::atomic<bool> *ended = nullptr;    // by another thread: nothing is tried again
 };
 
+struct Reading {
+    std::string text = {};
+    std::string version = {};                     // its ETag
+    std::optional<std::chrono::seconds> age = {}; // by the server's clock, if it tells
+};
+
 class Client
 {
   public:
@@ -44,6 +50,11 @@ class Client
     Result<void> put(const Location &at, const std::string &contents);
     // ENOENT: there is no such object. EFBIG: it has more bytes than `most`.
     Result<std::string> read(const Location &at, size_t most);
+    Result<Reading> look(const Location &at, size_t most); // the same, and what the server tells
+    // Only where there is that version, or "": nothing, and returns the new one; none: there is
+    // something else. Servers that do not know conditions write whatever there is.
+    Result<std::optional<std::string>> put_over(const Location &at, const std::string &contents,
+                                                const std::string &version);
     using Sink = std::function<Result<void>(std::span<const uint8_t>)>;
     // EBADMSG: the object has another size.
     Result<void> get(const Location &at, uint64_t bytes, const Sink &sink);

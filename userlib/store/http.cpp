@@ -56,6 +56,14 @@ std::string HttpReply::header(const std::string &name) const
     return at == headers.end() ? std::string() : at->second;
 }
 
+std::optional<int64_t> HttpReply::seconds_between(const std::string &earlier,
+                                                  const std::string &later) const
+{
+    const time_t from = curl_getdate(header(earlier).c_str(), nullptr);
+    const time_t to = curl_getdate(header(later).c_str(), nullptr);
+    return from != -1 && to != -1 ? std::optional(int64_t(to) - from) : std::nullopt;
+}
+
 struct Http::Transfer {
     const HttpRequest &request;
     CURL *handle;

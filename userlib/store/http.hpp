@@ -54,6 +54,9 @@ struct HttpReply {
 
     bool is_good() const { return status >= 200 && status < 300; }
     std::string header(const std::string &name) const;
+    // Seconds from one time that it tells to another; none: it does not tell both.
+    std::optional<int64_t> seconds_between(const std::string &earlier,
+                                           const std::string &later) const;
 };
 
 struct HttpOutcome {

@@ -17,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int format = 1;
+constexpr int most_depth = 8;
 constexpr std::array kinds = {Kind::image, Kind::directory, Kind::snapshot};
 constexpr uint64_t largest_file = uint64_t(1) << 62;
 
@@ -92,8 +93,14 @@ std::string Manifest::text() const
 
 Result<Manifest> Manifest::parse(const std::string &text)
 {
-    Json json = Json::parse(text, nullptr, false);
-    if (!json.is_object() || !json.contains("cryo"))
+    // Of one that is nested deeply, the checksum would be computed deeply, too.
+    bool is_flat = true;
+    const Json::parser_callback_t look = [&](int depth, Json::parse_event_t, const Json &) {
+        is_flat = is_flat && depth <= most_depth;
+        return is_flat;
+    };
+    Json json = Json::parse(text, look, false);
+    if (!is_flat || !json.is_object() || !json.contains("cryo"))
         return Error(EBADMSG, fmt::format("{}: is damaged, or not Cryo's", manifest_name));
     try {
         if (json.at("cryo") != format)

@@ -2,6 +2,7 @@
 #include "store/push.hpp"
 
 #include "image/checksum.hpp"
+#include "store/claim.hpp"
 #include "store/mover.hpp"
 #include "store/parallel.hpp"
 
@@ -75,9 +76,10 @@ class Push
     Result<Pushed> run();
 
   private:
+    Result<void> check_names() const;
     Result<void> measure_all();
     Result<void> put(size_t index);
-    Result<void> commit(Client &client);
+    Result<void> commit(Client &client, Claim &claim);
     void remove_former(Client &client, const Manifest &former);
 
     const Contents &contents_;
@@ -151,7 +153,7 @@ Result<void> Push::put(size_t index)
     return Error(EAGAIN, file.name + ": was changed while it was sent");
 }
 
-Result<void> Push::commit(Client &client)
+Result<void> Push::commit(Client &client, Claim &claim)
 {
     utsname machine = {};
     uname(&machine);
@@ -162,6 +164,9 @@ Result<void> Push::commit(Client &client)
     const std::string text = made_.manifest.text();
     if (text.size() > largest_manifest)
         return Error(EFBIG, place_.text() + ": has too many files");
+    // Else what is there may be removed, and the manifest would name what is not.
+    if (Result<void> ours = claim.check(); !ours)
+        return ours;
     return client.put(place_.within(manifest_name), text);
 }
 
@@ -184,13 +189,33 @@ void Push::remove_former(Client &client, const Manifest &former)
     }
 }
 
+// The list of the files has them in JSON.
+Result<void> Push::check_names() const
+{
+    std::vector<std::string> names = {contents_.name};
+    for (const Content &content : contents_.files)
+        names.push_back(content.name);
+    for (const std::string &name : names) {
+        if (!is_safe_name(name))
+            return Error(EINVAL, name + ": an object store cannot have this name, which is no "
+                                        "UTF-8; give it another one");
+    }
+    return {};
+}
+
 Result<Pushed> Push::run()
 {
+    if (Result<void> good = check_names(); !good)
+        return good.error();
     Client client(settings_, mover_.terms());
     // First, since it shows whether there is a bucket that may be used.
-    const Result<Manifest> former = Manifest::read(client, place_);
-    if (!former && former.error().code() == EACCES)
-        return former.error();
+    if (const Result<Manifest> there = Manifest::read(client, place_);
+        !there && there.error().code() == EACCES)
+        return there.error();
+    const Result<std::unique_ptr<Claim>> claim = Claim::take(settings_, place_, mover_.terms());
+    if (!claim)
+        return claim.error();
+    const Result<Manifest> former = Manifest::read(client, place_); // an earlier push's, by now
     if (Result<void> measured = measure_all(); !measured)
         return measured.error();
     // Files with equal contents are one object.
@@ -204,9 +229,9 @@ Result<Pushed> Push::run()
                                  [&](unsigned, size_t part) { return put(different[part]); });
     if (!done)
         return done.error();
-    if (done = commit(client); !done)
+    if (done = commit(client, **claim); !done)
         return done.error();
-    if (former)
+    if (former && (*claim)->check())
         remove_former(client, *former);
     made_.sent = sent_;
     return std::move(made_);

@@ -13,8 +13,6 @@ namespace cryo::store {
 
 namespace {
 
-constexpr uint64_t most_parts = 10000;
-
 class PartedUpload
 {
   public:

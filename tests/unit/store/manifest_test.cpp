@@ -47,6 +47,16 @@ TEST(Manifest, Damaged)
         EXPECT_FALSE(Manifest::parse(text.substr(0, length)));
 }
 
+TEST(Manifest, Deep)
+{
+    constexpr size_t depth = 2'000'000;
+    const Result<Manifest> read =
+        Manifest::parse("{\"cryo\":1,\"checksum\":\"\",\"x\":" + std::string(depth, '[') +
+                        std::string(depth, ']') + "}");
+    ASSERT_FALSE(read);
+    EXPECT_EQ(EBADMSG, read.error().code());
+}
+
 // What has a checksum may have been written by anybody all the same.
 TEST(Manifest, Hostile)
 {

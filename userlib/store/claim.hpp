@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Keeps a place for one push, or one removal, at a time: of two at once, one could remove what the
+// other one needs and finds there. An object says who has the place:
+//
+//     PLACE/pushing
+//
+//     Result<std::unique_ptr<Claim>> claim = Claim::take(settings, place, terms);   // or EBUSY
+//     ...
+//     claim->check();                                  // before anything is committed or removed
+//
+// It is written only where there is none (If-None-Match), and read again, as not all servers know
+// such conditions. What a process has left that has ended counts no more: on this machine as soon
+// as it has ended, and else ten minutes after it was renewed last, by the server's clock.
+#pragma once
+
+#include "base/result.hpp"
+#include "store/client.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace cryo::store {
+
+// A process, on whichever machine.
+struct Claimant {
+    std::string id = {}; // by chance, of one claim
+    std::string host = {};
+    std::string machine = {}; // which start of it
+    std::string space = {};   // of process numbers
+    int pid = 0;
+    std::string started = {}; // when, as the machine counts
+
+    static Claimant self();
+    // None: that is no claim.
+    static std::optional<Claimant> parse(const std::string &text);
+    std::string text() const;
+    // For sure: it was a process of this machine.
+    bool has_ended() const;
+};
+
+inline constexpr std::string_view claim_name = "pushing";
+inline constexpr std::chrono::seconds claim_holds{600};
+
+// Whether one of that age keeps a place; an age that the server does not tell is none.
+bool is_held(const std::optional<Claimant> &by, std::optional<std::chrono::seconds> age);
+
+class Claim
+{
+  public:
+    // EBUSY: another one has the place.
+    static Result<std::unique_ptr<Claim>> take(const Settings &settings, const Location &place,
+                                               const Terms &terms);
+    ~Claim(); // gives the place back
+    Claim(const Claim &) = delete;
+    Claim &operator=(const Claim &) = delete;
+
+    // EBUSY: another one has taken the place.
+    Result<void> check();
+
+  private:
+    Claim(const Settings &settings, const Location &place, const Terms &terms);
+    Result<void> begin();
+    Result<void> compare(Client &client) const;
+    Error taken_by(const std::optional<Claimant> &other) const;
+    void keep_up(const std::stop_token &over);
+
+    Location place_, at_;
+    Claimant self_ = Claimant::self();
+    Client client_;
+    Client at_once_; // has no patience; for the thread that renews, and at the end
+    std::string version_;
+    bool is_taken_ = false;
+    std::mutex mutex_;
+    std::condition_variable_any woken_;
+    std::jthread renewal_; // ends before the others go
+};
+
+} // namespace cryo::store
