@@ -65,6 +65,25 @@ Content content(const std::string &top, Names way, const std::string &name)
     return {whole + name, [top, way = std::move(way), name] { return open_file(top, way, name); }};
 }
 
+struct Found {
+    std::string name;
+    image::FileId id;
+};
+
+// EAGAIN: another file has the name by now, as with the last image of a series: what that one needs
+// was not looked for.
+Content content(const std::string &top, const Found &found)
+{
+    return {found.name, [top, found]() -> Result<Fd> {
+                Result<Fd> file = open_file(top, {}, found.name);
+                struct stat status = {};
+                if (!file || (fstat(file->get(), &status) == 0 &&
+                              image::FileId(status.st_dev, status.st_ino) == found.id))
+                    return file;
+                return Error(EAGAIN, top + "/" + found.name + ": was replaced meanwhile");
+            }};
+}
+
 // Regular files, and others that have no place there; not the directories.
 Result<Names> files_in(const std::string &top, const Names &way)
 {
@@ -90,19 +109,20 @@ class ImageFiles
   public:
     explicit ImageFiles(std::string directory) : directory_(std::move(directory)) {}
 
-    Result<Names> with(const std::vector<image::FileId> &wanted) const
+    Result<std::vector<Found>> with(const std::vector<image::FileId> &wanted) const
     {
         const Result<Directory> directory = Directory::open(directory_);
         const Result<Names> names = files_in(directory_, {});
         if (!directory || !names)
             return directory ? names.error() : directory.error();
-        Names found;
+        std::vector<Found> found;
         for (const std::string &name : *names) {
             const Result<std::optional<struct stat>> status = directory->look(name);
-            if (status && *status &&
-                std::ranges::find(wanted, image::FileId((*status)->st_dev, (*status)->st_ino)) !=
-                    wanted.end())
-                found.push_back(name);
+            if (!status || !*status)
+                continue;
+            const image::FileId id((*status)->st_dev, (*status)->st_ino);
+            if (std::ranges::find(wanted, id) != wanted.end())
+                found.push_back({name, id});
         }
         return found;
     }
@@ -124,18 +144,18 @@ Result<Contents> image_at(const std::string &path)
     const auto [parent, own] = split_path(path);
     const bool is_directory = (*snapshot)->is_directory();
     const std::string top = is_directory ? path : parent;
-    const Result<Names> names = ImageFiles(top).with(needs.files);
-    if (!names)
-        return names.error();
-    if (names->size() < needs.files.size())
+    const Result<std::vector<Found>> found = ImageFiles(top).with(needs.files);
+    if (!found)
+        return found.error();
+    if (found->size() < needs.files.size())
         return Error(ENOTSUP,
                      fmt::format("{}: is based on an image that does not lie beside it", path));
     Contents contents{.kind = is_directory ? Kind::directory : Kind::image,
                       .name = own,
                       .root = is_directory ? "" : own,
                       .files = {}};
-    for (const std::string &name : *names)
-        contents.files.push_back(content(top, {}, name));
+    for (const Found &one : *found)
+        contents.files.push_back(content(top, one));
     if (is_directory)
         contents.files.push_back(content(top, {}, image::kTreeFile));
     return contents;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """cr_store, and restarts from an object store: a real S3 server on loopback, and what may go wrong with it."""
+import errno
 import json
 import os
 import re
@@ -194,6 +195,30 @@ class Faults(Store):
             self.assertNotEqual(0, done.returncode)
         self.store("remove", PLACE)
         self.assertEqual([], self.places())
+
+    def test_replaced_before_it_is_read(self):
+        """As the last image of a series is: what the new one needs was not looked for."""
+        image, other = self.image(), self.image("other")
+        with objects.Way(self.server) as way:
+            way.cut(after=1, then=lambda: os.rename(self.path(other), self.path(image)))
+            said = self.store("push", image, PLACE, env=way.environment(), code=errno.EAGAIN)
+        self.assertIn("image: was replaced meanwhile", said)
+        self.assertEqual([], self.places())
+
+    def test_two_pushes_at_once(self):
+        image, other = self.image(), self.image("other")
+        self.store("push", other, PLACE)
+        refused = []
+        with objects.Way(self.server) as way:
+            way.cut(after=os.path.getsize(self.path(image)) // 2, then=lambda: refused.extend(
+                self.store(*words, code=errno.EBUSY) for words in (("push", other, PLACE), ("remove", PLACE))))
+            self.store("push", image, PLACE, env=way.environment())
+        self.assertEqual(2, len(refused))
+        for said in refused:
+            self.assertIn("another cr_store (pid ", said)
+        self.store("verify", PLACE)
+        self.store("push", other, PLACE)
+        self.store("verify", PLACE)
 
     def test_busy(self):
         """Answers that ask to come later, and in the end not."""
