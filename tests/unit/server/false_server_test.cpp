@@ -104,10 +104,9 @@ Message listing(json images, bool more)
     return Message(Type::listing, std::move(fields));
 }
 
-CryoClient client_of(const FalseServer &server)
+Client client_of(const FalseServer &server)
 {
-    Result<CryoClient> client =
-        CryoClient::connect(server.address(), std::string(64, 'a'), "store/n1");
+    Result<Client> client = Client::connect(server.address(), std::string(64, 'a'), "store/n1");
     if (!client)
         throw std::runtime_error(client.error().text());
     return std::move(*client);
@@ -115,19 +114,19 @@ CryoClient client_of(const FalseServer &server)
 
 } // namespace
 
-TEST(CryoFalseServerTest, OneThatWorksForEverIsLeft)
+TEST(FalseServerTest, OneThatWorksForEverIsLeft)
 {
     const FalseServer server([](Channel &channel, const Message *) {
         for (int i = 0; i < 1000; i++)
             channel.send(Message(Type::working));
     });
-    CryoClient client = client_of(server);
+    Client client = client_of(server);
     const Result<StoredImage> found = client.find({"", "a"});
     ASSERT_FALSE(found);
     EXPECT_NE(std::string::npos, found.error().text().find("comes to no end"));
 }
 
-TEST(CryoFalseServerTest, AListEnds)
+TEST(FalseServerTest, AListEnds)
 {
     uint64_t next = 0;
     const FalseServer server([&](Channel &channel, const Message *message) {
@@ -137,14 +136,14 @@ TEST(CryoFalseServerTest, AListEnds)
         if (message != nullptr)
             channel.send(listing(std::move(images), true));
     });
-    CryoClient client = client_of(server);
+    Client client = client_of(server);
     const Result<Listing> all = client.list("");
     ASSERT_FALSE(all);
     EXPECT_EQ(EPROTO, all.error().code());
     EXPECT_GT(2 * most_images, next);
 }
 
-TEST(CryoFalseServerTest, NoNameIsBelievedThatCanBeNone)
+TEST(FalseServerTest, NoNameIsBelievedThatCanBeNone)
 {
     for (const auto &[series, name] : {std::pair("", "\033[2J"), std::pair("", ".lock"),
                                        std::pair("..x\n", "a"), std::pair("s", "a b")}) {
@@ -156,7 +155,7 @@ TEST(CryoFalseServerTest, NoNameIsBelievedThatCanBeNone)
             else
                 channel.send(Message(Type::kept, stored(series, name)));
         });
-        CryoClient client = client_of(server);
+        Client client = client_of(server);
         const Result<Listing> all = client.list("");
         ASSERT_FALSE(all);
         EXPECT_EQ(EPROTO, all.error().code());
@@ -166,13 +165,13 @@ TEST(CryoFalseServerTest, NoNameIsBelievedThatCanBeNone)
     }
 }
 
-TEST(CryoFalseServerTest, AnImageOfAnotherNameIsNotTheOneThatWasWanted)
+TEST(FalseServerTest, AnImageOfAnotherNameIsNotTheOneThatWasWanted)
 {
     const FalseServer server([](Channel &channel, const Message *message) {
         if (message != nullptr)
             channel.send(Message(Type::kept, stored("", "b")));
     });
-    CryoClient client = client_of(server);
+    Client client = client_of(server);
     const Fd fd(memfd_create("image", MFD_CLOEXEC));
     const Result<StoredImage> got = client.get({"", "a"}, fd.get(), {});
     ASSERT_FALSE(got);
@@ -180,14 +179,14 @@ TEST(CryoFalseServerTest, AnImageOfAnotherNameIsNotTheOneThatWasWanted)
 }
 
 // A byte at a time would take for ever.
-TEST(CryoFalseServerTest, WhatIsSentIsTakenByPieces)
+TEST(FalseServerTest, WhatIsSentIsTakenByPieces)
 {
     uint64_t taken = 0;
     const FalseServer server([&](Channel &channel, const Message *message) {
         channel.send(message != nullptr ? Message(Type::ready)
                                         : Message(Type::took, {{"bytes", ++taken}}));
     });
-    CryoClient client = client_of(server);
+    Client client = client_of(server);
     const Fd fd(memfd_create("image", MFD_CLOEXEC));
     ASSERT_EQ(0, ftruncate(fd.get(), 1 << 20));
     const Result<StoredImage> kept = client.put({"", "a"}, fd.get(), {});

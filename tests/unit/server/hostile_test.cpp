@@ -242,7 +242,7 @@ TEST_F(HostileTest, OneThatReadsNothingDoesNotFillTheServer)
 }
 
 // Of other answers than images, too.
-TEST_F(CryoHostileTest, OneThatReadsNoAnswersIsLeft)
+TEST_F(HostileTest, OneThatReadsNoAnswersIsLeft)
 {
     constexpr int many = 1000; // of 30 KB each
     const std::string directory = dir_ / "images";
@@ -258,7 +258,7 @@ TEST_F(CryoHostileTest, OneThatReadsNoAnswersIsLeft)
     for (int i = 0; i < many && !lists.is_closed(); i++)
         lists.say(all_of_them);
     lists.say({{"type", "find"}, {"name", "none"}});
-    CryoClient client = connect(); // which comes after them
+    Client client = connect(); // which comes after them
     const Result<Listing> all = client.list("");
     std::string last = "listing";
     while (last == "listing")
