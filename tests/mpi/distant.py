@@ -35,7 +35,7 @@ esac
 shift
 mkfifo {directory}/$$.ended
 printf '%s' "$*" > {directory}/$$.command
-echo $$ > {directory}/$name.asked
+(echo $$ > {directory}/$name.asked) # not by this process, whose streams are looked at from then on
 read code < {directory}/$$.ended
 exit $code
 """
@@ -149,7 +149,8 @@ class Nodes(nodes.Nodes):
 
     def __init__(self, count, directory, words=(), settings=None):
         self.directory = directory
-        self.of_commands = (list(words), {"PATH": os.environ["PATH"], "TMPDIR": str(directory), **(settings or {})})
+        self.of_commands = (list(words), {"PATH": os.environ["PATH"], "HOME": str(directory), "TMPDIR": str(directory),
+                                           **(settings or {})})
         for name in nodes.NAMES[1:count]:
             os.mkfifo(f"{directory}/{name}.asked")
         super().__init__(count, directory, lambda name: Server(directory, name, *self.of_commands).run())

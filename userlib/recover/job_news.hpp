@@ -51,14 +51,15 @@ class JobNews
 
     // Whether there was a daemon: without one, no launcher.
     bool has_begun() const { return has_begun_; }
+    bool has_run() const { return has_run_; } // all ranks were there
     // If nothing more can come: the daemon has ended before the job.
     bool was_left() const { return has_begun_ && !left_ && !outlived_; }
 
     // How the launcher's end is to be judged: whether ranks were left, or nodes were lost.
     bool knows_launchers_end() const;
-    // Ranks were there still when the launcher had ended, or a node's daemon ended before them. With
-    // the first daemon the ranks of other nodes end, and others that miss them may end the job with
-    // any status.
+    // Ranks were there still when the launcher had ended, or a node's daemon ended before them.
+    // With the first daemon the ranks of other nodes end, and others that miss them may end the job
+    // with any status.
     bool launcher_left_ranks() const
     {
         return outlived_.value_or(false) || !lost_.empty() ||

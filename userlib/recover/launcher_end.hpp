@@ -41,7 +41,7 @@ class LauncherEnd
         return -1;
     }
 
-    // Its exit status may be that of one that does what it is told.
+    // The exit status may be that of a launcher that does what it is told.
     bool was_told() const { return begun_ns_.has_value(); }
 
   private:

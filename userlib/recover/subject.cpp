@@ -84,6 +84,7 @@ class Program final : public Subject
     }
     bool may_pass(int wait_status) const override { return recover::may_pass(wait_status); }
     bool has_daemon() const override { return false; }
+    bool lost_control(int /*wait_status*/) const override { return false; }
 };
 
 class Job final : public Subject
@@ -159,6 +160,15 @@ class Job final : public Subject
                std::ranges::find(of_shell, status) != std::end(of_shell);
     }
     bool has_daemon() const override { return true; }
+    // MPICH's so if its own processes miss each other, as it may when a rank of another node is
+    // killed; Open MPI's if a node's orted is gone.
+    bool lost_control(int wait_status) const override
+    {
+        constexpr int of_hydra = 255;
+        constexpr int of_orte = 205; // 256 + ORTE_ERR_COMM_FAILURE
+        return WIFEXITED(wait_status) &&
+               WEXITSTATUS(wait_status) == (is_hydra_ ? of_hydra : of_orte);
+    }
     Result<std::vector<std::string>> hosts_for(const std::string &name, Nodes &nodes) const override
     {
         const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());

@@ -54,6 +54,9 @@ class Subject
     virtual bool may_pass(int wait_status) const = 0;
     // A job's first daemon tells when it is back, and what is left of it at its end.
     virtual bool has_daemon() const = 0;
+    // Whether a launcher that ends so has not ended for what a rank did, but since it had lost what
+    // it had started on the nodes.
+    virtual bool lost_control(int wait_status) const = 0;
 
   private:
     keeper::Settings keeping_;

@@ -55,11 +55,14 @@ void Supervisor::await_daemon(const Enough &is_enough)
     }
 }
 
-// Whether a launcher has failed that did not end its ranks. Its exit status need not tell.
+// Whether a launcher has failed that did not end its ranks, or has lost what it had started. Its
+// exit status need not tell.
 bool Supervisor::has_left_others()
 {
     if (!subject_->has_daemon() || *status_ == 0)
         return false;
+    if (news_.has_run() && subject_->lost_control(*status_))
+        return true;
     await_daemon([this] { return news_.knows_launchers_end(); });
     return news_.launcher_left_ranks();
 }

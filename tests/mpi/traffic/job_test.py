@@ -62,12 +62,12 @@ class Jobs:
     def command(self, name):
         return [*self.prefix, f"{self.options.bin}/{name}"]
 
-    def start(self, words):
+    def start(self, words, is_job=True):
         with open(self.directory / "output", "w", encoding="utf-8") as output:
             self.job = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL,
                                         stdout=output, stderr=output, process_group=0)
         # Not before can it be asked; here it is not seen who it is meanwhile.
-        while self.prefix and self.job.poll() is None and not inside.is_job(self.job.pid):
+        while is_job and self.prefix and self.job.poll() is None and not inside.is_job(self.job.pid):
             time.sleep(0.01)
 
     def hold(self):

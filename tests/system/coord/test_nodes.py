@@ -135,14 +135,6 @@ class Killed(OnNodes):
         self.assertIn("before it was known what became of other nodes", job.text())
         self.end_single(job, 3)
 
-    def test_killed_first_daemon_and_survivors_that_give_up(self):
-        """MPICH's ranks end the job with a status of their own when one of another node is gone."""
-        self.more["FAKE_STATUS"] = "15"
-        job = self.begin(3, 2)
-        self.signal_all(self.of_node(FIRST, "mpi-daemon"), signal.SIGKILL)
-        self.await_recovery(job, 1)
-        self.end_single(job, 3)
-
     def test_wait_that_is_ended(self):
         """Leases that are not over yet are not said to be."""
         job = self.begin(3, 2)
@@ -153,7 +145,7 @@ class Killed(OnNodes):
 
 
 class Launchers(OnNodes):
-    """How a launcher ends that the supervisor ends is no news: the fault is the lost node."""
+    """How a launcher ends that has lost a node is no news, nor if the supervisor has ended it."""
 
     def lose_node(self, at_term):
         self.more["FAKE_AT_TERM"] = at_term
@@ -173,6 +165,14 @@ class Launchers(OnNodes):
     def test_launcher_that_stays(self):
         """It is killed when the lost node's ranks are dead already: no time is told that was not waited."""
         self.assertRegex(self.lose_node("stay"), r"node node1 was lost at [-0-9: A-Z]+; its ranks are dead\n")
+
+    def test_killed_first_daemon_and_survivors_that_give_up(self):
+        """MPICH's ranks end the job with a status of their own when one of another node is gone."""
+        self.more["FAKE_STATUS"] = "15"
+        job = self.begin(3, 2)
+        self.signal_all(self.of_node(FIRST, "mpi-daemon"), signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_single(job, 3)
 
 
 class Spares(OnNodes):

@@ -123,6 +123,15 @@ class Supervised(Supervising):
         self.await_recovery(job, 1)
         self.end_well(job, 2)
 
+    def test_launcher_that_has_lost_what_it_had_started(self):
+        """As Open MPI's when its orted of another node is killed."""
+        self.more["FAKE_STATUS"] = "205"
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 2)
+
     def test_killed_daemon_and_rank(self):
         """No rank was elsewhere, so that none is left is known without the daemon."""
         job = self.supervise(2)

@@ -54,6 +54,23 @@ TEST(Subject, TextNamesLauncherAndRank)
     EXPECT_EQ(job()->end_text(7, status_of_exit(3)), "the launcher (7) ended with status 3");
 }
 
+TEST(Subject, ALauncherThatHasLostWhatItHadStartedSaysSo)
+{
+    const std::string launcher = testing::TempDir() + "mpiexec.hydra";
+    std::ofstream(launcher) << "#!/bin/sh\n";
+    const std::unique_ptr<Subject> of_mpich =
+        make_subject({.directory = "/run", .mpi = true}, {launcher, "./app"});
+    std::filesystem::remove(launcher);
+    EXPECT_TRUE(of_mpich->lost_control(status_of_exit(255)));
+    EXPECT_TRUE(job()->lost_control(status_of_exit(205)));
+    // Programs end so.
+    EXPECT_FALSE(of_mpich->lost_control(status_of_exit(1)));
+    EXPECT_FALSE(job()->lost_control(status_of_exit(255)));
+    EXPECT_FALSE(job()->lost_control(SIGKILL));
+    const std::unique_ptr<Subject> program = make_subject({.directory = "/run"}, {"./app"});
+    EXPECT_FALSE(program->lost_control(status_of_exit(205)));
+}
+
 TEST(Subject, ALauncherThatFailsByItselfSaysNothingOfTheSnapshot)
 {
     for (const int status : {1, EBUSY, ENOSPC, 126, 127, 195, 213, 255})
