@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <map>
-#include <sys/stat.h>
 
 namespace cryo::keeper {
 
@@ -69,14 +68,14 @@ Result<void> AtServer::send(const Series &from, const std::vector<std::string> &
     for (const std::string &name : names) {
         const std::string path = from.path(name);
         const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-        struct stat status = {};
-        if (!file || fstat(file.get(), &status) != 0)
+        if (!file)
             return Error::from_errno(path, errno);
-        const auto known = there.find(name);
-        if (known != there.end() && known->second.bytes == static_cast<uint64_t>(status.st_size))
-            continue;
+        // What is there already is compared, and no error: of another run it may have the same
+        // size.
         const Result<server::Stored> sent =
             server::send_image(url_of(name), file.get(), {.rate = bandwidth_});
+        if (!sent && sent.error().code() == EEXIST)
+            return sent.error().with_more(", of another run; name another series with --second");
         if (!sent)
             return sent.error();
     }

@@ -34,7 +34,7 @@ class AtServer
     // The newest image there; "" if there is none.
     Result<std::string> newest() const;
     // Sends what is not there, and then removes those of `may_go` that `from` does not have any
-    // more.
+    // more. EEXIST: another image has the name.
     Result<void> send(const Series &from, const std::vector<std::string> &names,
                       const std::set<std::string> &may_go) const;
 

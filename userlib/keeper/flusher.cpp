@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t piece_bytes = 4 << 20;
 constexpr int lowest_priority = 19;
+constexpr int of_another_run = 3; // the copier's status: something else has an image's name
 
 // Waits until the rate of `bytes` since `begun` is down to `rate`.
 void keep_to(uint64_t rate, uint64_t bytes, double begun)
@@ -180,7 +181,7 @@ Result<void> Flusher::begin(unsigned keep, const Images &images, const std::vect
         if (write(telling.get(), text.data(), text.size()) < 0)
             _exit(2);
     }
-    _exit(done ? 0 : 1);
+    _exit(done ? 0 : done.error().code() == EEXIST ? of_another_run : 1);
 }
 
 Result<double> Flusher::end()
@@ -204,7 +205,8 @@ Result<double> Flusher::end()
     copying_.clear();
     ended_.reset();
     if (status != 0)
-        return Error(EIO, text.empty() ? "copying ended early" : text);
+        return Error(WIFEXITED(status) && WEXITSTATUS(status) == of_another_run ? EEXIST : EIO,
+                     text.empty() ? "copying ended early" : text);
     return monotonic_now() - begun_;
 }
 

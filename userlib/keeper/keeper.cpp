@@ -325,9 +325,12 @@ void Keeper::flush()
 
 void Keeper::flushed()
 {
+    const std::set<std::string> copied = flusher_->copying();
     const Result<double> took = flusher_->end();
     tidy(); // what had to stay for the copying
     if (!took) {
+        if (server_ && took.error().code() == EEXIST)
+            note_not_sent(copied);
         // Checkpoints continue, and the error names another file each time: report it only once.
         const std::string text = took.error().within("copying to " + settings_.second).text();
         note(text);

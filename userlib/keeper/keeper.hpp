@@ -55,6 +55,7 @@ class Keeper
     void name_series();
     void flush_to_server();
     void note_sent();
+    void note_not_sent(const std::set<std::string> &names);
     std::string newest_there() const;
     void note_image(const std::string &name);
     void note_copies();

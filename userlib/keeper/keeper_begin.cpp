@@ -147,6 +147,16 @@ void Keeper::flush_to_server()
     state_->set_sent(sent);
 }
 
+// What has the name of one of ours at the server is another run's then, and is not removed one day.
+void Keeper::note_not_sent(const std::set<std::string> &names)
+{
+    Images sent = state_->sent();
+    for (const std::string &name : names)
+        sent.erase(name);
+    state_->set_sent(sent);
+    remember();
+}
+
 void Keeper::note_sent()
 {
     Images sent = state_->sent();

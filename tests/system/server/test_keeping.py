@@ -87,6 +87,27 @@ class Keeping(serving.Case):
         self.assertIn("solver: has images of another run", done.stderr)
         self.assertEqual(before, self.stored())
 
+    def test_images_of_a_run_that_began_at_once(self):
+        """As if two runs had found the series empty: the other one's images have names that are next."""
+        self.serve()
+        program = self.keep()
+        self.await_number(1)
+        port = self.port
+        self.end_server(signal.SIGKILL)
+        self.assertIn("automatic checkpoint: copying to ", program.stderr.readline())
+        first = next(name for name in os.listdir(self.path("images")) if name.startswith("solver,context.000001~"))
+        theirs = range(2, self.state()["made"] + 10)
+        for number in theirs:
+            _, _, checksum = first.split("~")
+            os.link(self.path(os.path.join("images", first)),
+                    self.path(os.path.join("images", f"solver,context.{number:06}~{number}~{checksum}")))
+        self.serve(listen=f"127.0.0.1:{port}")
+        self.await_number(theirs[-1] + 4) # by then the first ones after them have gone
+        self.assert_alive(program)
+        self.assertLessEqual(set(theirs), set(self.numbers()))
+        with open(self.path("one/keeper.log"), encoding="utf-8") as log:
+            self.assertIn("of another run; name another series with --second", log.read())
+
     def test_server_that_is_away_for_a_while(self):
         self.serve()
         program = self.keep()
