@@ -132,25 +132,26 @@ Result<void> Push::put(size_t index)
     const Result<Fd> opened = contents_.files[index].open();
     if (!opened)
         return opened.error();
-    const Result<UploadOutcome> done =
-        upload({.fd = opened->get(), .name = file.name, .bytes = file.bytes}, at,
-               {.settings = settings_,
-                .terms = mover_.terms(),
-                .part_size = options_.part_size,
-                .workers = mover_.parts_at_once(),
-                .ended = mover_.ended()});
+    // The file was read for its checksum, which the object is named by, and is read again.
+    const auto is_as_it_was = [&]() -> Result<void> {
+        const Result<State> state = state_of(opened->get(), file.name);
+        if (!state)
+            return state.error();
+        return *state == states_[index]
+                   ? Result<void>()
+                   : Error(EAGAIN, file.name + ": was changed while it was sent");
+    };
+    const Result<UploadOutcome> done = upload(
+        {.fd = opened->get(), .name = file.name, .bytes = file.bytes, .check = is_as_it_was}, at,
+        {.settings = settings_,
+         .terms = mover_.terms(),
+         .part_size = options_.part_size,
+         .workers = mover_.parts_at_once(),
+         .ended = mover_.ended()});
     if (!done)
         return done.error();
     sent_ += done->sent;
-    // The file was read twice, for its checksum and to be sent.
-    const Result<State> state = state_of(opened->get(), file.name);
-    if (!state)
-        return state.error();
-    if (*state == states_[index])
-        return {};
-    if (Result<void> removed = client.remove(at); !removed)
-        return removed;
-    return Error(EAGAIN, file.name + ": was changed while it was sent");
+    return {};
 }
 
 Result<void> Push::commit(Client &client, Claim &claim)

@@ -130,6 +130,8 @@ Result<UploadOutcome> PartedUpload::run()
         return done.error();
     if (options_.ended)
         return Error(ECANCELED, source_.name + ": another upload failed");
+    if (done = source_.check(); !done)
+        return done.error();
     if (done = complete(); !done)
         return done.error();
     return UploadOutcome{sent_, kept_};
@@ -152,6 +154,8 @@ Result<UploadOutcome> upload(const UploadSource &source, const Location &to,
     const Result<Digests> digests = digests_of(source.fd, source.name, 0, source.bytes);
     if (!digests)
         return digests.error();
+    if (Result<void> good = source.check(); !good)
+        return good.error();
     Client client(options.settings, options.terms);
     if (Result<void> put = client.put_file(to, {source.fd, 0, source.bytes}, *digests); !put)
         return put.error();

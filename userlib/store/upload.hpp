@@ -10,6 +10,7 @@
 #include "store/client.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace cryo::store {
@@ -18,6 +19,7 @@ struct UploadSource {
     int fd = -1;
     std::string name = {}; // for messages
     uint64_t bytes = 0;
+    std::function<Result<void>()> check = {}; // before the object gets its name
 };
 
 struct UploadOptions {

@@ -144,6 +144,30 @@ TEST(Claim, OfAProcessOfThisMachineUntilItsEnd)
     EXPECT_EQ(EBUSY, code_of_claim(store));
 }
 
+// No object has a name that its contents do not have, not even for a while.
+TEST(Push, AFileThatIsChangedMeanwhileIsNotSent)
+{
+    SmallStore store;
+    int sent = 0;
+    store.instead = [&](const std::string &method, const std::string &target) {
+        sent += method == "PUT" && target.find("/files/") != std::string::npos ? 1 : 0;
+        return std::string();
+    };
+    const Result<Fd> file = file_of_text("before");
+    ASSERT_TRUE(file);
+    int opened = 0;
+    const Content changed = {"a", [&]() -> Result<Fd> {
+                                 if (++opened == 2) { // it was measured
+                                     EXPECT_EQ(5, pwrite(file->get(), "after", 5, 3));
+                                 }
+                                 return Fd(fcntl(file->get(), F_DUPFD_CLOEXEC, 3));
+                             }};
+    EXPECT_EQ(EAGAIN, code_of_push(store, {changed}));
+    EXPECT_EQ(2, opened);
+    EXPECT_EQ(0, sent);
+    EXPECT_TRUE(store.keys().empty());
+}
+
 // Before anything is sent.
 TEST(Push, NamesThatNoListCanHaveAreRefused)
 {
