@@ -26,6 +26,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "system" / "programs"))
 import distant  # noqa: E402
+import foreign_programs  # noqa: E402
 import inside  # noqa: E402
 import job_test  # noqa: E402
 import nodes_test  # noqa: E402
@@ -38,6 +39,7 @@ LAUNCHERS = ("mpirun", "mpirun.openmpi", "orterun", "prterun", "mpiexec.mpich", 
 PROXIES = ("orted", "prted", "hydra_pmi_proxy") # of launchers
 OF_A_PROCESS = ("rank", "holder", "launcher", "proxy", "daemon", "first daemon")
 OF_A_NODE = ("killed node", "stopped node", "cut off node")
+FOREIGN_STEPS = {"melt": 1500, "peptide": 300, "hpcc": 500}
 # What it costs to be wrong about the time is paid by each lost node.
 DEADLINE = "2" # s: a lease is three times as long
 # How a launcher ends whose ranks have missed one that was killed, and have ended the job themselves; and what
@@ -68,11 +70,12 @@ class Killed(recover_test.Supervised):
         if self.build:
             self.prefix = inside.prefix(self.build, "--same-network")
 
-    def of_launcher(self):
+    def of_launcher(self, where=BEGINS_ON):
+        """Undisturbed, one node is enough: what the programs print depends on the ranks alone."""
         options = self.options
         exported = [word for name in ("CRYO_SCRATCH", "CRYO_WITNESS")
                     for word in run_mpi.exporting(options.mpirun, name, str(self.directory))]
-        return [*shlex.split(options.mpirun), *nodes_test.of_the_launcher(options, BEGINS_ON, self.nodes.ssh),
+        return [*shlex.split(options.mpirun), *nodes_test.of_the_launcher(options, where, self.nodes.ssh),
                 "-n", str(options.ranks), *exported]
 
     def start_supervised(self, command):
@@ -92,9 +95,9 @@ class Killed(recover_test.Supervised):
 
     def victims(self, kind, program):
         """Without the copies of ranks from which images are written."""
-        if kind in OF_A_NODE:
+        if kind in OF_A_NODE: # of one that hangs before its daemon has come, only the launcher can know
             return [name for name in self.nodes.others
-                    if name not in self.lost and any(map(name_of, self.nodes.family(name)))]
+                    if name not in self.lost and "mpi-daemon" in map(name_of, self.nodes.family(name))]
         there = {pid: words_of(pid) for pid in self.everywhere()}
         names = {pid: os.path.basename(words[0]) for pid, words in there.items()}
         is_one = {"rank": lambda pid: names[pid] == program and
@@ -165,10 +168,37 @@ class Program:
 
     def measure(self, jobs):
         if self.expected is None:
-            found, _ = job_test.measure(jobs, jobs.of_launcher(), self.options)
+            found, _ = job_test.measure(jobs, jobs.of_launcher("first"), self.options)
             self.expected = sorted(set(found))
             if len(self.expected) != self.options.ranks:
                 jobs.fail("not each rank prints a result")
+
+    def begin(self, _directory):
+        pass
+
+    def found(self, jobs):
+        return sorted(set(job_test.result(jobs.text())))
+
+
+class Foreign(Program):
+    """Somebody else's, in a directory of its own: what it has computed is in files there."""
+
+    def __init__(self, text, options):
+        self.subject = foreign_programs.SUBJECTS[text]()
+        self.files = self.subject.prepare(argparse.Namespace(steps=FOREIGN_STEPS[text], ranks=options.ranks))
+        super().__init__(shlex.join(self.subject.command), options)
+
+    def measure(self, jobs):
+        if self.expected is None:
+            self.begin(directory := jobs.directory / "natively")
+            job_test.timed(jobs, [*jobs.prefix, *jobs.of_launcher("first"), *self.options.command])
+            self.expected = self.subject.result(directory)
+
+    def begin(self, directory):
+        os.chdir(foreign_programs.make_directory(directory.parent, directory.name, self.files))
+
+    def found(self, jobs):
+        return self.subject.result(jobs.directory / "killed")
 
 
 def disturb(jobs, program, chance, most):
@@ -207,8 +237,8 @@ def await_recovery(jobs, before):
 def check(jobs, program):
     if (code := jobs.wait()) != 0:
         jobs.fail(f"the job ended with {code}")
-    if sorted(set(job_test.result(jobs.text()))) != program.expected:
-        jobs.fail("undisturbed:\n" + "\n".join(program.expected))
+    if program.found(jobs) != program.expected:
+        jobs.fail(f"undisturbed:\n{program.expected}\nfound:\n{program.found(jobs)}")
     if (jobs.directory / "doubled").exists():
         jobs.fail("a rank was there twice")
     end = time.monotonic() + jobs.options.patience
@@ -253,6 +283,7 @@ def one_job(options, program, seed, most):
                 (jobs.directory / "doubled").unlink(missing_ok=True)
                 for note in jobs.directory.glob("acts.*"):
                     note.unlink()
+                program.begin(jobs.directory / "killed")
                 jobs.start_supervised(program.options.command)
                 done = disturb(jobs, program, chance, most)
                 jobs.wake()
@@ -262,6 +293,7 @@ def one_job(options, program, seed, most):
                 raise
             finally:
                 jobs.kill()
+                os.chdir("/")
     print(f"seed {seed}, {program.name}: {', '.join(done)}", flush=True)
     return len(done)
 
@@ -277,14 +309,16 @@ def main():
     parser.add_argument("--kinds", type=lambda text: text.split(","), help="what is killed, separated by commas")
     parser.add_argument("--build", help="with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("--keep", metavar="DIRECTORY", help="what a job has left that has failed is copied there")
-    parser.add_argument("command", nargs="+", help="a program and its arguments, as one word")
+    parser.add_argument("command", nargs="+",
+                        help="a program and its arguments, as one word; or melt, peptide, hpcc (foreign_programs.py)")
     options = parser.parse_args()
     # A launcher that has lost its prted ends with 0, and is believed (docs/recovery.md).
     options.kinds = options.kinds or [kind for kind in (*OF_A_PROCESS, *OF_A_NODE)
                                       if kind != "proxy" or not options.build]
     total = options.soak if os.environ.get("CRYO_SOAK") else options.kills
     seed = int(os.environ.get("CRYO_SEED", options.seed))
-    programs = [Program(text, options) for text in options.command]
+    options.bin = os.path.abspath(options.bin)
+    programs = [(Foreign if text in FOREIGN_STEPS else Program)(text, options) for text in options.command]
     # A node is a namespace that a process enters for good; so each job has a process of its own.
     done = 0
     while done < total:
