@@ -3,7 +3,6 @@
  * views, individual and shared positions, one call and two, waited for at once and later. Prints a
  * checksum of what each rank has read. */
 #include "check.h"
-#include "witness.h"
 
 #include <dirent.h>
 #include <string.h>
@@ -328,7 +327,6 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++) {
         if (round % 100 == 0)
             leave_no_copies(round);
-        bear_witness(rank);
         look(round);
         by_view(round);
         by_common_position(round);

@@ -95,7 +95,10 @@ class Killed(recover_test.Supervised):
 
     def victims(self, kind, program):
         """Without the copies of ranks from which images are written."""
-        if kind in OF_A_NODE: # of one that hangs before its daemon has come, only the launcher can know
+        # Of a node that hangs before its daemon has come, only the launcher can know.
+        if kind in ("stopped node", "cut off node") and not self.is_running():
+            return []
+        if kind in OF_A_NODE:
             return [name for name in self.nodes.others
                     if name not in self.lost and "mpi-daemon" in map(name_of, self.nodes.family(name))]
         there = {pid: words_of(pid) for pid in self.everywhere()}
@@ -108,6 +111,11 @@ class Killed(recover_test.Supervised):
                   "daemon": lambda pid: names[pid] == "mpi-daemon" and "--node" in there[pid],
                   "first daemon": lambda pid: names[pid] == "mpi-daemon" and "--root" in there[pid]}[kind]
         return sorted(filter(is_one, there))
+
+    def is_running(self):
+        """As far as the supervisor has told."""
+        told = [line for line in self.text().splitlines() if line.startswith("cr_run: ")]
+        return not told or " is back from " in told[-1]
 
     def strike(self, kind, victim):
         """False: it has ended by itself."""
