@@ -2,6 +2,7 @@
 #include "capture/member/member_process.hpp"
 
 #include "capture/process/unfinished_restart.hpp"
+#include "capture/session/open_door.hpp"
 #include "capture/session/own_filters.hpp"
 #include "libcr.h"
 #include "look/back_stopped.hpp"
@@ -106,6 +107,11 @@ Result<void> MemberProcess::enter()
             if (!held)
                 return held.error();
             stopped_.emplace(std::move(*held));
+            if (!has_open_door(proc_)) {
+                if (Result<void> led = stopped_->lead_to_door(); !led)
+                    return led;
+                door_.reset();
+            }
         }
         Result<AgentDoor> door = door_ ? std::move(*door_) : AgentDoor::find(pid);
         door_.reset();

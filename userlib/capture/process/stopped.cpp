@@ -31,8 +31,10 @@ constexpr uint64_t bit(int signal)
     return uint64_t(1) << (signal - 1);
 }
 
+} // namespace
+
 // Waits for a thread to stop in ptrace; returns its status as from waitpid(2).
-Result<int> await_trap(pid_t tid)
+Result<int> Stopped::await_trap(pid_t tid)
 {
     for (int i = 0; i < turns; i++) {
         int status = 0;
@@ -50,7 +52,7 @@ Result<int> await_trap(pid_t tid)
             "thread {} of a stopped process does not reach a point at which it can be saved", tid));
 }
 
-Error refused(pid_t tid, int err)
+Error Stopped::refused(pid_t tid, int err)
 {
     if (err == EPERM)
         return Error(ENOTSUP, fmt::format("process of thread {} is stopped (SIGSTOP, job control), "
@@ -60,13 +62,11 @@ Error refused(pid_t tid, int err)
     return Error::from_errno(fmt::format("holding thread {}", tid), err);
 }
 
-} // namespace
-
 Stopped::~Stopped()
 {
     for (const auto &[tid, thread] : threads_) {
         if (!thread.runs)
-            ptrace(PTRACE_DETACH, tid, nullptr, nullptr);
+            ptrace(PTRACE_DETACH, tid, nullptr, static_cast<long>(thread.last));
     }
 }
 
@@ -123,7 +123,7 @@ uint64_t Stopped::waiting(pid_t tid, bool shared) const
 // Pending signals other than ours must not be delivered now, so they are blocked.
 Result<void> Stopped::keep_others_away(pid_t tid, Thread &thread) const
 {
-    if ((waiting(tid, true) & ~thread.mask & ~bit(signal_)) == 0)
+    if ((waiting(tid, true) & ~thread.mask & ~bit(signal_) & ~bit(SIGSTOP)) == 0)
         return {};
     const uint64_t all_others = ~bit(signal_);
     if (ptrace(PTRACE_SETSIGMASK, tid, sizeof(all_others), &all_others) != 0)
@@ -132,7 +132,9 @@ Result<void> Stopped::keep_others_away(pid_t tid, Thread &thread) const
     return {};
 }
 
-// Runs the thread into the agent's handler. Any other signal it stops for is sent to it again.
+// Runs the thread into the agent's handler. Any other signal it stops for is sent to it again,
+// except for a further SIGSTOP, which cannot be blocked and would come again and again: it gets
+// that one at the end.
 Result<void> Stopped::run(pid_t tid, Thread &thread) const
 {
     for (;;) {
@@ -146,6 +148,10 @@ Result<void> Stopped::run(pid_t tid, Thread &thread) const
             continue; // a group stop
         if (signal == signal_)
             break;
+        if (signal == SIGSTOP) {
+            thread.last = SIGSTOP;
+            continue;
+        }
         syscall(SYS_tgkill, pid_, tid, signal); // it arrived just now
         if (Result<void> kept = keep_others_away(tid, thread); !kept)
             return kept;
@@ -201,13 +207,13 @@ void Stopped::pass(pid_t tid, Thread &thread, int status) const
     const int signal =
         status >> 16 == 0 ? WSTOPSIG(status) : 0; // 0: a group stop, or the end of one
     thread.is_out = signal == signal_ || signal == SIGCONT;
-    if (signal == SIGCONT) // continued: the process must see why
+    if (signal == SIGCONT || signal == SIGSTOP) // continued: the process must see why
         thread.last = signal;
     if (thread.is_out)
         return;
     // Any other signal is sent again and blocked until the thread has left the handler or callback;
     // otherwise it would be delivered before ours, again and again.
-    if (signal != 0) {
+    if (signal != 0 && signal != SIGSTOP) {
         syscall(SYS_tgkill, pid_, tid, signal);
         static_cast<void>(keep_others_away(tid, thread));
         thread.kept_away = true;
@@ -238,7 +244,7 @@ Result<void> Stopped::put_back()
             else
                 done = trapped.error();
         }
-        if (thread.kept_away && thread.last == 0)
+        if (thread.kept_away && thread.last != SIGCONT)
             ptrace(PTRACE_SETSIGMASK, tid, sizeof(thread.mask), &thread.mask);
         ptrace(PTRACE_DETACH, tid, nullptr, static_cast<long>(thread.last));
     }

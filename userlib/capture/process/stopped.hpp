@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <map>
 #include <sys/types.h>
+#include <sys/user.h>
 
 namespace cryo::capture {
 
@@ -35,6 +36,9 @@ class Stopped
     Stopped &operator=(Stopped &&) = delete;
     ~Stopped();
 
+    // Of a child that was stopped before its agent could listen: lets it do so, in newborn.cpp.
+    // Does nothing to any other process.
+    Result<void> lead_to_door();
     Result<void> lead();
     Result<void> follow();
     void ring() const;
@@ -54,7 +58,11 @@ class Stopped
         int last = 0;           // the signal it gets when it is detached
     };
     Stopped(pid_t pid, int signal) : pid_(pid), signal_(signal) {}
+    // Waits for a thread to stop in ptrace; returns its status as from waitpid(2).
+    static Result<int> await_trap(pid_t tid);
+    static Error refused(pid_t tid, int err);
     Result<void> hold_threads();
+    Result<user_regs_struct> next(pid_t tid, Thread &thread, int request, int expected);
     void pass(pid_t tid, Thread &thread, int status) const;
     Result<void> keep_others_away(pid_t tid, Thread &thread) const;
     Result<void> run(pid_t tid, Thread &thread) const;
