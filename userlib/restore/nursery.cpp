@@ -102,6 +102,7 @@ size_t Nursery::add(Newborn child)
 bool Nursery::prepare()
 {
     prepared_.resize(list_.size());
+    born_in_ = sessions_at_birth();
     for (size_t i = 0; i < list_.size(); i++) {
         prepared_[i].argv = pointers(list_[i].arguments);
         prepared_[i].envp = pointers(list_[i].environment);
@@ -115,13 +116,6 @@ bool Nursery::prepare()
     for (size_t i = 0; i < list_.size(); i++)
         new (&births_[i]) Birth{};
     return true;
-}
-
-// Whether a child belongs to the session that its parent was in before making its own.
-bool Nursery::goes_first(const Newborn &child, int parent) const
-{
-    return parent != nobody && list_[parent].session == parent && child.session != parent &&
-           child.session == session_of(list_[parent].parent);
 }
 
 // Not a copy that may have any id, or whose parent is a copy itself.
@@ -161,8 +155,7 @@ long Nursery::make_one(size_t number)
 void Nursery::make_children(int parent, bool before_session)
 {
     for (size_t i = 0; i < list_.size(); i++) {
-        if (list_[i].parent != parent || !is_made(i) ||
-            goes_first(list_[i], parent) != before_session)
+        if (list_[i].parent != parent || !is_made(i) || goes_first(i, parent) != before_session)
             continue;
         const long pid = make_one(i);
         if (pid == 0)

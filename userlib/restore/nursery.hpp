@@ -120,13 +120,16 @@ class Nursery
     long open_pidfds(const Newborn &own);
     [[noreturn]] void live(size_t number);
     [[noreturn]] void die_as(int wait_status);
-    bool goes_first(const Newborn &child, int parent) const;
-    int session_of(int number) const { return number == nobody ? nobody : list_[number].session; }
+    bool leads(size_t number) const { return list_[number].session == static_cast<int>(number); }
+    bool goes_first(size_t child, int parent) const;
+    std::vector<int> sessions_at_birth() const;
     Result<void> await();
     Error failure(size_t number, const char *what, int error) const;
 
     std::vector<Newborn> list_;
     std::vector<Prepared> prepared_;
+    static constexpr int any_session = -2;
+    std::vector<int> born_in_; // the number of a session's leader, nobody or any_session
     std::vector<int> kept_;
     Birth *births_ = nullptr;
     MakeProcess make_ = make_process;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name pipeline fifo_members shared_offset shared_memory shared_forms zombie relations orphan socketpair
+foreach(name pipeline fifo_members session_above shared_offset shared_memory shared_forms zombie relations orphan socketpair
         passed_descriptor passed_between unix_connection
         unix_names unix_waiting peer_credentials tcp_members udp_members
         terminal_shell member_locks waiting_parent executed_child member_signals stopped_twice
