@@ -69,7 +69,7 @@ struct Socket {
 // Rare properties of sockets. An older reader, which would leave them out, refuses the image.
 struct SocketMore {
     static constexpr RecordType type = RecordType::socket_more;
-    static constexpr uint16_t version = 3;
+    static constexpr uint16_t version = 4;
     static constexpr bool required = true;
 
     uint32_t socket = 0;        // OPEN_FILE id
@@ -81,8 +81,12 @@ struct SocketMore {
     // directory.
     std::string_view file_name;
     std::string_view congestion; // version 3; TCP_CONGESTION, if it was not the system's default
+    // Version 4. Of a UNIX socket that was bound to a path: its file was removed since.
+    bool file_removed = false;
+    // Version 4. Of an internet socket: the machine had not the address that it was bound to.
+    bool absent_address = false;
 
-    bool needs_version() const { return !file_name.empty(); }
+    bool needs_version() const { return !file_name.empty() || file_removed; }
 
     static constexpr uint32_t SocketMore::*key = &SocketMore::socket;
 
@@ -96,6 +100,8 @@ struct SocketMore {
         v("interface", s.interface);
         v("file_name", s.file_name);
         v("congestion", s.congestion);
+        v("file_removed", s.file_removed);
+        v("absent_address", s.absent_address);
     }
 };
 

@@ -3,6 +3,7 @@
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
+#include "restore/sockets_apart.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -69,9 +70,46 @@ bool shares_its_port(const Planning &p, const image::Socket &saved)
            });
 }
 
+const image::SocketMore *more_of(const Planning &p, const image::Socket &saved)
+{
+    const auto more = p.saved.of<image::SocketMore>().find(saved.open_file);
+    return more == p.saved.of<image::SocketMore>().end() ? nullptr : &more->second;
+}
+
+bool is_apart(const Planning &p, const image::Socket &saved)
+{
+    const image::SocketMore *more = more_of(p, saved);
+    return more != nullptr && more->file_removed && Address(saved.local).path() != nullptr;
+}
+
+// Binds it, as before, to an address that no interface has (IP_FREEBIND). Sets the option again to
+// what it was afterwards.
+int bind_absent(int fd, const image::Socket &saved, const Address &address)
+{
+    const bool six = saved.domain == AF_INET6;
+    const int level = six ? IPPROTO_IPV6 : IPPROTO_IP;
+    const int name = six ? IPV6_FREEBIND : IP_FREEBIND;
+    const int yes = 1;
+    int before = 0;
+    socklen_t size = sizeof(before);
+    getsockopt(fd, level, name, &before, &size);
+    setsockopt(fd, level, name, &yes, sizeof(yes));
+    const int bound = bind(fd, address.get(), address.size);
+    const int why = errno;
+    setsockopt(fd, level, name, &before, sizeof(before));
+    errno = why;
+    return bound;
+}
+
 Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
 {
     Address address(saved.local);
+    if (is_apart(p, saved)) {
+        if (p.sockets_apart == nullptr)
+            p.sockets_apart = std::make_shared<SocketsApart>();
+        return p.sockets_apart->bind(fd, saved.open_file, address,
+                                     std::string(p.saved.process.cwd));
+    }
     const InDirectory inside{std::string(p.saved.process.cwd)};
     if (Result<void> removed = remove_stale(address, static_cast<int>(saved.kind)); !removed)
         return removed;
@@ -87,7 +125,10 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     if (shares_its_port(p, saved))
         setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes));
-    if (bind(fd, address.get(), address.size) != 0) {
+    const image::SocketMore *more = more_of(p, saved);
+    const bool is_absent = more != nullptr && more->absent_address && is_internet(saved);
+    if ((is_absent ? bind_absent(fd, saved, address) : bind(fd, address.get(), address.size)) !=
+        0) {
         const int why = errno;
         const bool used = why == EADDRINUSE && saved.domain != AF_UNIX;
         return Error(why, fmt::format("giving a socket its address {}: {}{}{}", address.text(),

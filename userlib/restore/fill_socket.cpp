@@ -5,6 +5,7 @@
 #include "resources/socket/filling.hpp"
 #include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
+#include "restore/sockets_apart.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -180,6 +181,7 @@ Result<void> fill_sockets(Planning &p)
     if (Result<void> done = resources::join_multicasts(*opening_of(p)); !done)
         return done;
     p.unfilled.clear(); // closes the ends that no process has
+    p.sockets_apart.reset();
     return {};
 }
 

@@ -27,6 +27,8 @@ void keep_names_apart(Saved &saved)
         // Several sockets may have been bound to one name before their files were renamed: their
         // present names distinguish them.
         const auto more = saved.of<image::SocketMore>().find(id);
+        if (more != saved.of<image::SocketMore>().end() && more->second.file_removed)
+            continue; // it is made elsewhere (sockets_apart.hpp)
         const SocketName old(socket.local);
         const Result<SocketName> now =
             old.beside(more == saved.of<image::SocketMore>().end() ? std::string_view()

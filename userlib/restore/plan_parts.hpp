@@ -20,6 +20,7 @@ struct Unfilled {
 
 class MappedFiles;
 class Namesakes;
+class SocketsApart;
 struct KeptMemory;
 
 struct Planning {
@@ -41,6 +42,8 @@ struct Planning {
     const KeptMemory *kept = nullptr;             // of a copy of its parent (plan_copies.hpp)
     std::shared_ptr<Namesakes> namesakes = {};    // while sockets are made (peers.hpp)
     std::map<uint32_t, Operand> filters = {};     // CALL_FILTER id → its sock_fprog in the plan
+    // Until they are connected and filled.
+    std::shared_ptr<SocketsApart> sockets_apart = {};
 };
 
 // planner.cpp: for facts that several threads or mappings have in common.

@@ -4,6 +4,7 @@
 #include "base/trust.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
+#include "restore/sockets_apart.hpp"
 #include "restore/trusted_path.hpp"
 
 #include <cerrno>
@@ -60,8 +61,19 @@ std::string_view new_name(const Planning &p, const image::Socket &saved)
                : more->second.file_name;
 }
 
+namespace {
+
+const SocketName *place_apart(const Planning &p, const image::Socket &socket)
+{
+    return p.sockets_apart == nullptr ? nullptr : p.sockets_apart->place(socket.open_file);
+}
+
+} // namespace
+
 SocketName name_now(const Planning &p, const image::Socket &socket)
 {
+    if (const SocketName *apart = place_apart(p, socket); apart != nullptr)
+        return *apart;
     const SocketName old(socket.local);
     const Result<SocketName> now = old.beside(new_name(p, socket));
     return now ? *now : old;
@@ -73,7 +85,8 @@ Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
     const auto to = p.saved.sockets().find(saved.peer_open_file);
     const bool known = saved.domain == AF_UNIX && to != p.saved.sockets().end();
     const SocketName peer = known ? name_now(p, to->second) : SocketName(saved.peer);
-    if (saved.domain != AF_UNIX) // needs no peer to be there
+    const bool is_ours = known && place_apart(p, to->second) != nullptr;
+    if (saved.domain != AF_UNIX || is_ours) // no peer is needed, or it is there
         return connect(fd, peer.get(), peer.size) == 0
                    ? Result<void>()
                    : Error::from_errno("connecting to " + peer.text(), errno);

@@ -61,6 +61,10 @@ int main(int argc, char **argv)
     struct sockaddr_in elsewhere = {.sin_family = AF_INET};
     PROBE_TRY(inet_pton(AF_INET, "203.0.113.7", &elsewhere.sin_addr));
     const int away = open_at(SOCK_DGRAM, IPPROTO_IP, IP_FREEBIND, &elsewhere);
+    struct sockaddr_in further = elsewhere;
+    further.sin_port = 0;
+    const int set_off = open_at(SOCK_STREAM, IPPROTO_IP, IP_FREEBIND, &further);
+    set(set_off, IPPROTO_IP, IP_FREEBIND, 0); // when it is bound
     do {
         probe_ready();
         PROBE_SABOTAGE("port", dup2(away, shared[0][1]));
@@ -75,6 +79,9 @@ int main(int argc, char **argv)
         probe_equal("address that is not here", elsewhere.sin_addr.s_addr,
                     name_of(away).sin_addr.s_addr);
         probe_equal("IP_FREEBIND", 1, option(away, IPPROTO_IP, IP_FREEBIND));
+        probe_equal("address of another one that is not here", further.sin_addr.s_addr,
+                    name_of(set_off).sin_addr.s_addr);
+        probe_equal("IP_FREEBIND of that one", 0, option(set_off, IPPROTO_IP, IP_FREEBIND));
     } while (probe_more());
     return probe_pass();
 }

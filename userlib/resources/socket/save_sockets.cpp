@@ -129,8 +129,9 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
 }
 
 // Finds a socket's file that was renamed within its directory, as servers do that let a new socket
-// replace an old one at once. Otherwise returns what is wrong with its name.
-std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode)
+// replace an old one at once. Otherwise returns what is wrong with its name; `is_gone`: its
+// directory, or what was in there, was looked through.
+std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode, bool &is_gone)
 {
     // In a directory that everybody may write to, any user may have made the files: so their number
     // is limited.
@@ -143,13 +144,15 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
         return lost;
     const std::unique_ptr<DIR, int (*)(DIR *)> directory(
         opendir(whole.substr(0, whole.rfind('/') + 1).c_str()), closedir);
+    is_gone = !directory && errno == ENOENT;
     if (!directory)
         return fmt::format("{}, and its directory cannot be searched for another one: {}", lost,
                            strerror(errno));
     int sockets = 0;
     for (int i = 0; i < most_entries && sockets < most_sockets; i++) {
         const dirent *entry = readdir(directory.get());
-        if (entry == nullptr)
+        is_gone = entry == nullptr;
+        if (is_gone)
             return lost;
         if (entry->d_type != DT_SOCK && entry->d_type != DT_UNKNOWN)
             continue;
@@ -166,6 +169,23 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
         return {};
     }
     return lost + ", and its directory has too many files to be searched for another one";
+}
+
+// What is wrong with the name of a UNIX socket that is not found at its place. Empty: nothing, for
+// it was renamed, or removed, and so it comes back.
+std::string find_file(SocketLook &look, const std::string &cwd, int socket, uint32_t &mode,
+                      SocketPlace &place)
+{
+    bool is_gone = false;
+    const std::string lost = find_renamed(look, cwd, mode, is_gone);
+    if (lost.empty())
+        return lost;
+    const SocketFile file = file_of(socket);
+    place.file_removed = file.is_known ? file.is_removed : is_gone;
+    place.is_sure = file.is_known;
+    if (!place.file_removed)
+        return file.is_known ? fmt::format("whose file was moved to {}", file.path) : lost;
+    return {};
 }
 
 } // namespace
@@ -195,10 +215,11 @@ bool Sockets::needs_no_peer(const SocketLook &look) const
            });
 }
 
-void Sockets::keep_more(const SocketLook &look, uint32_t open_file)
+void Sockets::keep_more(const SocketLook &look, const SocketPlace &place, uint32_t open_file)
 {
     if (look.groups.empty() && look.interface.empty() && look.filter.empty() &&
-        !look.filter_locked && look.file_name.empty() && look.congestion.empty())
+        !look.filter_locked && look.file_name.empty() && look.congestion.empty() &&
+        !place.file_removed && !place.absent_address)
         return;
     image::SocketMore more;
     more.socket = open_file;
@@ -208,6 +229,8 @@ void Sockets::keep_more(const SocketLook &look, uint32_t open_file)
     more.filter_locked = look.filter_locked;
     more.file_name = saving_.keep(look.file_name);
     more.congestion = saving_.keep(look.congestion);
+    more.file_removed = place.file_removed;
+    more.absent_address = place.absent_address;
     saving_.records().add(more);
 }
 
@@ -253,6 +276,7 @@ Result<void> Sockets::save_sockets()
         if (seen->open_file == 0)
             continue; // refused already
         image::Socket record;
+        SocketPlace place;
         record.open_file = seen->open_file;
         record.domain = static_cast<uint32_t>(look.domain);
         record.kind = static_cast<uint32_t>(look.kind);
@@ -353,7 +377,12 @@ Result<void> Sockets::save_sockets()
         // An accepted connection has its listener's name, and the listener may be gone.
         if (!is_closed && !path_leads_to(look, *cwd, record.file_mode) &&
             !(pair && look.kind != SOCK_DGRAM)) {
-            const std::string lost = find_renamed(socket.look, *cwd, record.file_mode);
+            const std::string lost =
+                find_file(socket.look, *cwd, seen->shared.get(), record.file_mode, place);
+            if (place.file_removed && !place.is_sure)
+                saving_.notice(fmt::format("descriptor {}: {}, whose file is not in its directory "
+                                           "any more, comes back without one",
+                                           seen->fd, name));
             if (!lost.empty())
                 saving_.refuse(*seen, fmt::format("{}, {}", name, lost),
                                "close it before the checkpoint");
@@ -397,10 +426,13 @@ Result<void> Sockets::save_sockets()
                 "let the program read it before the checkpoint, or let --sockets=close drop it",
                 Passing::soon);
         }
+        if (record.state == SocketState::bound || record.state == SocketState::listening ||
+            record.state == SocketState::connected_datagram)
+            place.absent_address = has_absent_address(look);
         if (record.state == SocketState::kept)
             save_kept(socket, record);
         saving_.records().add(record);
-        keep_more(look, record.open_file);
+        keep_more(look, place, record.open_file);
         keep_groups(look, record.open_file);
         // Not of a connection to an outside peer, which is over.
         if (look.domain == AF_UNIX && (pair || socket.waits || (is_closed && look.peer_inode == 0)))

@@ -14,6 +14,7 @@
 #include "resources/saving.hpp"
 #include "resources/socket/connection_hold.hpp"
 #include "resources/socket/looked_at.hpp"
+#include "resources/socket/socket_places.hpp"
 
 #include <cstdint>
 #include <string>
@@ -46,7 +47,7 @@ class Sockets
     // save_sockets.cpp
     bool is_to_be_accepted(const capture::SocketLook &look) const;
     bool needs_no_peer(const capture::SocketLook &look) const;
-    void keep_more(const capture::SocketLook &look, uint32_t open_file);
+    void keep_more(const capture::SocketLook &look, const SocketPlace &place, uint32_t open_file);
     void keep_groups(const capture::SocketLook &look, uint32_t open_file);
     void keep_peer(const Seen &seen);
     Result<void> save_sockets();
