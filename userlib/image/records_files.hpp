@@ -193,11 +193,13 @@ struct Signalfd {
 
 struct Pidfd {
     static constexpr RecordType type = RecordType::pidfd;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t open_file = 0;
     uint32_t pid = 0; // of a member; 0: the process has ended and was waited for
+    // Version 2. Which one that was: the same number in pidfds of the same process. 0: not known.
+    uint64_t ended = 0;
 
     static constexpr uint32_t Pidfd::*key = &Pidfd::open_file;
 
@@ -206,6 +208,7 @@ struct Pidfd {
     {
         v("open_file", s.open_file);
         v("pid", s.pid);
+        v("ended", s.ended);
     }
 };
 

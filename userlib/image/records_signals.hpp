@@ -34,7 +34,7 @@ struct Sigaction {
 // and code.
 struct PendingSignal {
     static constexpr RecordType type = RecordType::pending_signal;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     uint32_t tid = 0; // 0: for the process
@@ -61,6 +61,7 @@ struct PendingSignal {
     uint64_t word1 = 0;
     uint64_t word2 = 0;
     uint64_t word3 = 0;
+    uint32_t padding = 0; // version 3; in front of the words, where no member is
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -88,6 +89,7 @@ struct PendingSignal {
         v("word1", s.word1, Show::hex);
         v("word2", s.word2, Show::hex);
         v("word3", s.word3, Show::hex);
+        v("padding", s.padding, Show::hex);
     }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // pidfd_open(2): a process, saved with the others or ended. Those of ended processes are made by
-// cr_restart. For a pidfd of a member only the number is taken, by a placeholder that must never
+// cr_restart: those of the same process together, for their inode numbers tell since Linux 6.9. For
+// a pidfd of a member only the number is taken, by a placeholder that must never
 // reach the program: the nursery replaces it, once the processes are there.
 #include "resources/differences.hpp"
 #include "resources/every_kind.hpp"
@@ -9,18 +10,33 @@
 #include "resources/reopening.hpp"
 #include "sys/raw.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/sched.h>
+#include <map>
 #include <sched.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 namespace cryo::resources {
 
 namespace {
+
+// The process of a pidfd, by its inode. Before Linux 6.9 all pidfds have the same one.
+uint64_t process_of(const Seen &seen)
+{
+    constexpr long pid_file_system = 0x50494446; // PID_FS_MAGIC
+    struct statfs system;
+    return seen.shared && fstatfs(seen.shared.get(), &system) == 0 &&
+                   system.f_type == pid_file_system
+               ? seen.status.st_ino
+               : 0;
+}
 
 // fdinfo tells the id in our pid namespace: 0 for a process outside it, -1 for one that has ended
 // and was waited for.
@@ -38,6 +54,8 @@ Result<void> save(Saving &saving, const Seen &seen)
             return {};
         }
         record.pid = static_cast<uint32_t>(pid);
+    } else {
+        record.ended = process_of(seen);
     }
     saving.records().add(record);
     return {};
@@ -45,8 +63,9 @@ Result<void> save(Saving &saving, const Seen &seen)
 
 constexpr int by_pidfd = 3; // P_PIDFD, which glibc has since 2.36
 
-// A pidfd of a process that has ended and was waited for: of a child that does nothing else.
-Result<Fd> of_ended()
+// As many pidfds of one process that has ended and was waited for: of a child that does nothing
+// else.
+Result<std::vector<Fd>> of_ended(size_t count)
 {
     int pidfd = -1;
     clone_args args = {};
@@ -59,25 +78,60 @@ Result<Fd> of_ended()
         sys::call(SYS_exit_group, 0);
     if (sys::failed(child))
         return Error::from_errno("making a process for a pidfd", static_cast<int>(-child));
-    Fd made(pidfd);
+    std::vector<Fd> made;
+    made.emplace_back(pidfd);
+    int why = 0;
+    while (made.size() < count && why == 0) { // a process that was waited for gets no further ones
+        made.emplace_back(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+        why = made.back() ? 0 : errno;
+    }
     long waited;
     do
         waited = sys::call(SYS_waitid, by_pidfd, pidfd, nullptr, WEXITED | __WALL, nullptr);
     while (waited == -EINTR);
     if (sys::failed(waited))
         return Error::from_errno("waiting for a process for a pidfd", static_cast<int>(-waited));
+    if (why != 0)
+        return Error::from_errno("making a further pidfd of a process", why);
     return made;
+}
+
+using Ended = std::map<uint64_t, std::vector<Fd>>; // not taken yet
+
+// The first of a process makes those of all that are to be opened.
+Result<Fd> next_of_ended(const Opening &opening, const image::Pidfd &saved, Ended &ended)
+{
+    std::vector<Fd> alone;
+    std::vector<Fd> &made = saved.ended == 0 ? alone : ended[saved.ended];
+    if (made.empty()) {
+        size_t count = 1;
+        if (saved.ended != 0) {
+            const auto &all = opening.of<image::Pidfd>();
+            count = static_cast<size_t>(std::ranges::count_if(all, [&](const auto &entry) {
+                return entry.second.pid == 0 && entry.second.ended == saved.ended;
+            }));
+        }
+        Result<std::vector<Fd>> more = of_ended(count);
+        if (!more)
+            return more.error();
+        made = std::move(*more);
+    }
+    Fd one = std::move(made.back());
+    made.pop_back();
+    return one;
 }
 
 Result<void> open(Opening &opening)
 {
+    Ended ended;
     for (const auto &[id, saved] : opening.of<image::Pidfd>()) {
         if (opening.is_opened(id))
             continue;
         const Result<const image::OpenFile *> open_file = opening.named(id, "a pidfd");
         if (!open_file)
             return open_file.error();
-        Result<Fd> made = saved.pid == 0 ? of_ended() : Fd(::open("/", O_PATH | O_CLOEXEC));
+        Result<Fd> made = saved.pid == 0 ? next_of_ended(opening, saved, ended)
+                                         : Result<Fd>(Fd(::open("/", O_PATH | O_CLOEXEC)));
         if (!made)
             return made.error();
         if (!*made)

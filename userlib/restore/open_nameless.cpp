@@ -52,9 +52,14 @@ Result<Fd> removed_directory(const Planning &p, const image::File &file)
 {
     const std::string path(file.path);
     int why = 0;
-    for (const std::string &place : places_for(p, path)) {
-        std::string name = place + "/.cryo.XXXXXX";
-        if (mkdtemp(name.data()) == nullptr) {
+    std::vector<std::string> names = places_for(p, path);
+    for (std::string &name : names)
+        name += "/.cryo.XXXXXX";
+    // The kernel goes on telling the name that a directory had.
+    if (!p.options.rehearse && mkdir(path.c_str(), 0700) == 0)
+        names.insert(names.begin(), path);
+    for (std::string &name : names) {
+        if (name != path && mkdtemp(name.data()) == nullptr) {
             why = errno;
             continue;
         }

@@ -25,7 +25,9 @@ void put_words(const image::PendingSignal &record, siginfo_t &info)
     constexpr size_t behind_code = 16;
     const uint64_t words[4] = {record.word0, record.word1, record.word2, record.word3};
     static_assert(behind_code + sizeof(words) <= sizeof(info));
-    memcpy(reinterpret_cast<char *>(&info) + behind_code, words, sizeof(words));
+    char *behind = reinterpret_cast<char *>(&info) + behind_code;
+    memcpy(behind, words, sizeof(words));
+    memcpy(behind - sizeof(record.padding), &record.padding, sizeof(record.padding));
 }
 
 siginfo_t siginfo_of(const image::PendingSignal &record)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A working directory that was removed, and that is open, too; another one that is only open; and
-// one whose name only looks like that of a removed one.
+// A working directory that was removed, and that is open, too, with its name; another one that is
+// only open; and one whose name only looks like that of a removed one.
 #include "probe.h"
 
 #include <dirent.h>
+#include <limits.h>
 
 static int open_directory(const char *path)
 {
@@ -16,6 +17,16 @@ static struct stat of(int fd)
     struct stat status;
     PROBE_TRY(fstat(fd, &status));
     return status;
+}
+
+static void tells_name(int fd, const char *path)
+{
+    char link[40], expected[PATH_MAX + 16], found[PATH_MAX + 16];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    snprintf(expected, sizeof expected, "%s (deleted)", path);
+    const ssize_t size = PROBE_TRY(readlink(link, found, sizeof found - 1));
+    found[size] = 0;
+    probe_equal_text("what /proc tells of its name", expected, found);
 }
 
 int main(int argc, char **argv)
@@ -48,6 +59,8 @@ int main(int argc, char **argv)
         probe_true("two directories", of(open_own).st_ino != of(open_other).st_ino);
         probe_true("entries", syscall(SYS_getdents64, open_other, entries, sizeof(entries)) < 0 &&
                                   errno == ENOENT);
+        tells_name(open_own, own);
+        tells_name(open_other, other);
         PROBE_TRY(stat(named, &status));
         probe_equal("the one that is there", (long long)status.st_ino,
                     (long long)of(open_named).st_ino);

@@ -36,7 +36,6 @@ static void make(siginfo_t *info, unsigned salt, int i)
     probe_fill(info, KEPT, salt + (unsigned)i);
     info->si_signo = kinds[i].signal;
     info->si_code = kinds[i].code;
-    memset((char *)info + 12, 0, 4); // padding
 }
 
 static void queue(unsigned salt, pid_t tid)

@@ -54,6 +54,14 @@ static int ended(bool reaped)
     return fd;
 }
 
+// Since Linux 6.9 pidfds of the same process, and no others, have the same inode number.
+static unsigned long inode(int fd)
+{
+    struct stat status;
+    PROBE_TRY(fstat(fd, &status));
+    return status.st_ino;
+}
+
 static void watch(int set, int fd)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
@@ -85,6 +93,13 @@ int main(int argc, char **argv)
         const int copy = (int)PROBE_TRY(dup(alive));
         const int zombie = ended(false);
         const int gone = ended(true);
+        int ends[2]; // of the same child
+        ends[0] = ended(false);
+        siginfo_t end_of_child;
+        PROBE_TRY(waitid(by_pidfd, (id_t)ends[0], &end_of_child, WEXITED | WNOWAIT));
+        ends[1] = pidfd_of(end_of_child.si_pid, 0);
+        PROBE_TRY(waitid(by_pidfd, (id_t)ends[0], &end_of_child, WEXITED));
+        const bool tells = inode(gone) != inode(ends[0]);
         const int self = pidfd_of(getpid(), 0);
         // PIDFD_THREAD, since Linux 6.9; else -1.
         const int thread = (int)syscall(SYS_pidfd_open, getpid(), O_EXCL);
@@ -96,6 +111,7 @@ int main(int argc, char **argv)
         probe_ready();
         PROBE_SABOTAGE("child", dup2(gone, alive));
         PROBE_SABOTAGE("zombie", PROBE_TRY(waitid(by_pidfd, (id_t)zombie, &info, WEXITED)));
+        PROBE_SABOTAGE("both", dup2(alive, ends[1]));
         PROBE_SABOTAGE("set", epoll_ctl(set, EPOLL_CTL_DEL, alive, NULL));
         probe_equal("the child by its pidfd", 0, reaches(alive));
         probe_equal("the child has ended", 0, has_ended(alive));
@@ -104,6 +120,9 @@ int main(int argc, char **argv)
         probe_equal("flags of a thread's pidfd", thread_flags, fcntl(thread, F_GETFL));
         probe_equal("the one that was waited for", ESRCH, reaches(gone));
         probe_equal("it has ended", 1, has_ended(gone));
+        probe_equal("both of one that has ended", 2, has_ended(ends[0]) + has_ended(ends[1]));
+        probe_equal("their numbers", inode(ends[0]), inode(ends[1]));
+        probe_true("those of another one", (inode(gone) != inode(ends[0])) == tells);
         probe_equal("the zombie has ended", 1, has_ended(zombie));
         PROBE_TRY(waitid(by_pidfd, (id_t)zombie, &info, WEXITED | WNOWAIT));
         probe_equal("status of the zombie", 5, info.si_status);
@@ -119,7 +138,8 @@ int main(int argc, char **argv)
             probe_equal("id of the child", member, info.si_pid);
         }
         PROBE_TRY(waitid(by_pidfd, (id_t)zombie, &info, WEXITED));
-        const int all[] = {alive, copy, zombie, gone, self, thread, set, to_child[0], to_child[1]};
+        const int all[] = {alive,   copy,   zombie, gone,        self,       ends[0],
+                           ends[1], thread, set,    to_child[0], to_child[1]};
         for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
             close(all[i]);
         }

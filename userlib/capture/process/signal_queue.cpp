@@ -49,6 +49,9 @@ void take_words(const siginfo_t &info, image::PendingSignal &record)
     record.word1 = words[1];
     record.word2 = words[2];
     record.word3 = words[3];
+    memcpy(&record.padding,
+           reinterpret_cast<const char *>(&info) + behind_code - sizeof(record.padding),
+           sizeof(record.padding));
 }
 
 } // namespace
