@@ -98,14 +98,21 @@ void Cuts::keep_time(const image::File &file, int fd) const
                      {value(fd), value(0), program.data(times, sizeof(times)), value(0)});
 }
 
-// The caller of this command, such as a batch script, may have written there since the checkpoint.
+// The caller of this command, such as a batch script, may have written there since the checkpoint;
+// or another file has come to its place, as when a log is rotated.
 void Cuts::tell(const image::File &file) const
 {
     struct stat now;
     const std::string path(file.path);
-    if (own_output(path) < 0 || stat(path.c_str(), &now) != 0 ||
-        static_cast<uint64_t>(now.st_size) <= file.size)
+    if (stat(path.c_str(), &now) != 0 || static_cast<uint64_t>(now.st_size) <= file.size)
         return;
+    if (own_output(path) < 0) {
+        if (now.st_ino != file.inode)
+            opening_.notice(fmt::format("{} is another file than the one that was open, and is cut "
+                                        "back all the same to what that one held, by {} bytes",
+                                        path, static_cast<uint64_t>(now.st_size) - file.size));
+        return;
+    }
     opening_.notice(fmt::format("{} is cut back to what it held at the checkpoint, by {} bytes, "
                                 "although the output of cr_restart goes there, too (--keep-output "
                                 "cuts nothing off)",

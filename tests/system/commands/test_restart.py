@@ -36,16 +36,21 @@ class Restart(case.Case):
         self.assertEqual(code, done.returncode, done.stderr)
         return done.stderr
 
-    def test_files_about_a_process_that_is_gone(self):
+    def test_files_about_a_process_that_is_not_saved(self):
+        """At a restart it may be gone, or another one. The first process of all is neither."""
         other = self.spawn("/bin/sleep", "1000")
         for name in ("", "/stat"):
             program = self.start(f"import os\nheld = os.open('/proc/{other.pid}{name}', os.O_RDONLY)")
-            self.save("--kill", "-f", f"image{len(name)}", program.pid)
-        self.end(other)
-        for image in ("image0", "image5"):
-            done = self.run_command("cr_restart", "--no-restore-pid", image)
-            self.assertEqual(errno.ENOENT, done.returncode, done.stderr)
-            self.assertIn("about a process that is not here", done.stderr)
+            said = self.refuse(errno.ENOTSUP, "--retry=0", program.pid)
+            self.assertIn(f"a file about process {other.pid}, which is not saved, "
+                          f"/proc/{other.pid}{name}", said)
+        program = self.start("import os\nheld = os.open('/proc/1/stat', os.O_RDONLY)",
+                             "assert os.pread(held, 2, 0) == b'1 '")
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted, "one")
+        self.assert_alive(restarted, "two")  # so what follows the first is done
 
     def test_files_about_a_process_that_is_gone_before(self):
         other = self.spawn("/bin/sleep", "1000")
@@ -211,6 +216,27 @@ signal.signal(signal.SIGUSR1, lambda *_: print('handled', flush=True))""")
         self.save("--nosync", "-f", "image", program.pid)
         self.fails(45, "-q", "--run-on-fail-temp=exit 45", "image")
         self.fails(errno.EBUSY, "-q", "image")
+
+    def test_log_that_another_one_has_replaced(self):
+        """It is cut back, which loses something that the program has not written: that is said."""
+        log = self.path("log")
+        self.saved(setup="log = open('log', 'a'); log.write('ours'); log.flush()")
+        for text, said in (("ours, and more", ""), ("something else", "another file than")):
+            if said:
+                os.rename(log, self.path("log.1"))
+            with open(log, "w", encoding="utf-8") as file:
+                file.write(text)
+            restarted = self.restart("-q", "image", stderr=subprocess.PIPE)
+            self.assert_alive(restarted)
+            self.assertEqual(4, os.stat(log).st_size)
+            self.end_of(restarted, said)
+
+    def end_of(self, restarted, said):
+        """What it has printed until then has these words, or is nothing."""
+        restarted.stdin.close()
+        restarted.wait(case.PATIENCE)
+        printed = restarted.stderr.read()
+        (self.assertIn if said else self.assertEqual)(said, printed)
 
     def test_fifo_that_was_removed(self):
         setup = "import os; os.umask(0); os.mkfifo('fifo', 0o621); fd = os.open('fifo', os.O_RDWR)"

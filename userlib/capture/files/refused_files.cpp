@@ -36,6 +36,18 @@ std::string_view passed_refusal(const Seen &seen, const resources::Sockets &sock
     return "";
 }
 
+// Of what follows the process in a path of /proc: the thread that it is about, or 0. The main
+// thread is there when a restart opens files, but no other one.
+pid_t later_thread(std::string_view rest, pid_t pid)
+{
+    constexpr std::string_view threads = "/task/";
+    if (!rest.starts_with(threads))
+        return 0;
+    rest.remove_prefix(threads.size());
+    const auto tid = static_cast<pid_t>(take_number(rest));
+    return tid != pid ? tid : 0;
+}
+
 } // namespace
 
 std::string_view refusal(const Seen &seen, const resources::Sockets &sockets)
@@ -62,12 +74,19 @@ void refuse_files_about_processes(const DescriptorLook &look)
             holders, [&](const Holder &other) { return other.proc.pid() == pid; });
         const bool is_saved = member != holders.end();
         const bool is_gone = pid > 0 && !is_saved && kill(pid, 0) != 0 && errno == ESRCH;
+        const Holder &holder = look.holder_of(one);
+        if (const pid_t tid = later_thread(rest, pid); tid != 0) {
+            holder.problems.add(
+                fmt::format("descriptor {}: a file about thread {}, {}", one.fd, tid, seen.link),
+                "close it before the checkpoint", Passing::when_gone,
+                fmt::format("{} {} {}", holder.proc.pid(), one.fd, seen.link));
+            continue;
+        }
         // One that is not saved may have ended before a restart, and another may have its number.
         // The first of all is always there.
         constexpr pid_t first_of_all = 1;
         if ((pid <= first_of_all && !is_saved) || (member == holders.begin() && one.holder == 0))
             continue;
-        const Holder &holder = look.holder_of(one);
         holder.problems.add(fmt::format("descriptor {}: a file about process {}, which is {}, {}",
                                         one.fd, pid,
                                         is_saved  ? "saved, too"
