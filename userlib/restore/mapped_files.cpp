@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/mapped_files.hpp"
 
-#include "restore/lent_mode.hpp"
+#include "base/lent_mode.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 

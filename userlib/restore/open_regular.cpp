@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that have a name, and those whose contents are in the image.
+#include "base/lent_mode.hpp"
 #include "base/open_found.hpp"
 #include "look/jvm_counters.hpp"
 #include "resources/contents.hpp"
 #include "resources/kinds.hpp"
 #include "resources/memfd.hpp"
 #include "restore/beside.hpp"
-#include "restore/lent_mode.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 

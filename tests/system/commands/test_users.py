@@ -190,6 +190,23 @@ os.chmod("folder", 0o300)
         with open(self.path("made"), "rb") as made, open(self.path("later"), "rb") as later:
             self.assertEqual([b"y123x", b"0123x"], [made.read()[:5], later.read()[:5]])
 
+    def test_file_without_name_whose_mode_forbids_to_read_it(self):
+        """As gunicorn has them: their mode is a sign of life."""
+        program = self.start("""
+import os
+held = os.open("held", os.O_RDWR | os.O_CREAT, 0o600)
+os.unlink("held")
+os.write(held, b"0123")
+os.fchmod(held, 0)
+""", "assert (os.pread(held, 9, 0), os.fstat(held).st_mode & 0o7777) == (b'0123', 0)", **AS_PLAIN)
+        self.save("--rehearse", "-f", "image", program.pid)
+        self.assert_alive(program)
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.spawn(case.command("cr_restart"), "-q", "--no-restore-pid", "image", **AS_PLAIN)
+        self.assert_alive(restarted, "one")
+        self.assert_alive(restarted, "two")  # so what follows the first is done
+
     def test_own_file_that_runs_as_its_group(self):
         """Another mode for a moment would take the set-group-ID bit away, so it is left alone."""
         program = self.start("""

@@ -52,7 +52,7 @@ void note_access(const resources::Seen &seen, const DescriptorLook &look, resour
         seen.passed_in >= 0)
         return;
     // Most files are the user's own, and nothing has to be asked while the program stands still: a
-    // restart opens them whatever their mode is, with one exception (restore/lent_mode.cpp).
+    // restart opens them whatever their mode is, with one exception (base/lent_mode.cpp).
     const unsigned want = wanted(seen.flags);
     if (seen.status.st_uid == geteuid() && ((seen.status.st_mode >> 6 & want) == want ||
                                             (seen.status.st_mode & (S_ISUID | S_ISGID)) == 0))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/files/file_contents.hpp"
 
+#include "base/lent_mode.hpp"
 #include "base/open_found.hpp"
 #include "capture/files/other_name.hpp"
 #include "look/proc.hpp"
@@ -40,7 +41,8 @@ Result<Fd> open_same(const std::string &path, const image::File &file)
     const struct stat &now = found->status;
     if (!S_ISREG(now.st_mode) || now.st_ino != file.inode || now.st_dev != file.device)
         return Error(ESTALE, fmt::format("{}: another file has come to its place", path));
-    return open_found(*found, O_RDONLY | O_NONBLOCK);
+    constexpr int flags = O_RDONLY | O_NONBLOCK;
+    return open_lent(*found, flags, [&] { return open_found(*found, flags); });
 }
 
 } // namespace
@@ -82,7 +84,7 @@ Result<void> FileContents::note(const resources::Seen &seen, resources::Saving &
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();
     const Proc process(saving.process(seen));
-    contents_.push_back({file.id, process.path("fd/" + std::to_string(seen.fd)), {}});
+    contents_.push_back({file.id, process.path("fd/" + std::to_string(seen.fd)), {}, {}});
     if (seen.passed_in >= 0) {
         Fd kept(fcntl(seen.shared.get(), F_DUPFD_CLOEXEC, 3));
         if (!kept)
@@ -90,7 +92,7 @@ Result<void> FileContents::note(const resources::Seen &seen, resources::Saving &
         contents_.back().path = process.path("fd/" + std::to_string(kept.get()));
         contents_.back().kept = std::move(kept);
     }
-    const Result<Fd> readable = open_same(contents_.back().path, file);
+    Result<Fd> readable = open_same(contents_.back().path, file);
     if (!readable && readable.error().code() == ESTALE)
         return readable.error().within(fmt::format("descriptor {}", seen.fd));
     if (!readable)
@@ -100,6 +102,9 @@ Result<void> FileContents::note(const resources::Seen &seen, resources::Saving &
             readable.error().code() == EWOULDBLOCK
                 ? "a program must give up its lease on it before the checkpoint"
                 : "its mode must allow its owner to read it");
+    else if ((seen.status.st_mode & S_IRUSR) == 0)
+        // Another mode is set only while the program, which may do so, too, stands still.
+        contents_.back().opened = std::move(*readable);
     return {};
 }
 
@@ -110,13 +115,13 @@ void FileContents::note_by_name(uint32_t id)
         return;
     file.flags |= image::kFileContentsSaved;
     file.object = objects_.take();
-    contents_.push_back({id, std::string(file.path), {}});
+    contents_.push_back({id, std::string(file.path), {}, {}});
 }
 
 Result<void> FileContents::save(image::ImageWriter &writer, const std::function<void()> &at_work)
 {
     std::vector<uint8_t> buffer(resources::contents_part);
-    for (auto &[id, path, kept] : contents_) {
+    for (auto &[id, path, kept, opened] : contents_) {
         image::File &file = files_.file(id);
         image::Object object;
         object.id = file.object;
@@ -125,7 +130,7 @@ Result<void> FileContents::save(image::ImageWriter &writer, const std::function<
         object.name = file.path;
         if (Result<void> added = writer.add(object); !added)
             return added;
-        const Result<Fd> source = open_same(path, file);
+        const Result<Fd> source = opened ? std::move(opened) : open_same(path, file);
         if (!source)
             return source.error();
         kept.reset();

@@ -45,6 +45,7 @@ class FileContents
         uint32_t file;
         std::string path; // of a descriptor of the program, in /proc
         Fd kept = {};     // ours if no process has one, until the contents are saved
+        Fd opened = {};   // to be read, if the mode forbids to open it
     };
 
     FileTable &files_;

@@ -11,10 +11,10 @@
 
 #include <functional>
 
-namespace cryo::restore {
+namespace cryo {
 
 // What `open` returns; if that is EACCES and the file is the user's own, once more while the owner
 // may do what the flags ask for. The mode is as before afterwards.
 Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<Fd>()> &open);
 
-} // namespace cryo::restore
+} // namespace cryo

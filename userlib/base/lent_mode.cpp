@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/lent_mode.hpp"
+#include "base/lent_mode.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace cryo::restore {
+namespace cryo {
 
 namespace {
 
@@ -55,4 +55,4 @@ Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<F
     return fd;
 }
 
-} // namespace cryo::restore
+} // namespace cryo
