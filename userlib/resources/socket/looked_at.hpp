@@ -38,8 +38,9 @@ using LookedAt = std::map<uint64_t, SeenSocket>; // by inode
 // packets could not be sent again as they were.
 std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSocket &socket,
                          const image::Socket &record, const std::string &cwd);
-// save_udp.cpp. Whether it is connected to a UDP socket within the checkpoint.
-bool reaches_member(const LookedAt &sockets, const capture::SocketLook &look);
+// save_udp.cpp. Whether it is connected by UDP from and to addresses that every machine has.
+// Neither end knows of the other: who has the peer's address makes no difference.
+bool is_on_loopback(const capture::SocketLook &look);
 // Empty, or why the queued datagrams could not be sent again as they were.
 std::string udp_problem(const LookedAt &sockets, const SeenSocket &socket);
 

@@ -327,7 +327,7 @@ Result<void> Sockets::save_sockets()
             record.state = SocketState::connected_datagram;
             if (const auto to = looked_at_.find(look.peer_inode); to != looked_at_.end())
                 record.peer_open_file = seen_of(to->second).open_file;
-        } else if (connected && is_udp(look) && !look.failed && reaches_member(looked_at_, look)) {
+        } else if (connected && is_udp(look) && !look.failed && is_on_loopback(look)) {
             record.state = SocketState::connected_datagram;
         } else if (connected && is_other(look) && needs_no_peer(look)) {
             record.state = SocketState::connected_datagram;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UDP between members: connected peers, and the senders of queued datagrams. A restart sends all of
-// them again within this machine, so all of them must have come from this machine.
+// UDP on the loopback interface: connected peers, and the senders of queued datagrams. A restart
+// sends all of them again within this machine, so all of them must have come from this machine.
 #include "resources/socket/looked_at.hpp"
 
 #include "base/fd.hpp"
@@ -45,12 +45,9 @@ bool is_free(const InternetAddress &address)
 
 } // namespace
 
-bool reaches_member(const LookedAt &sockets, const SocketLook &look)
+bool is_on_loopback(const SocketLook &look)
 {
-    const InternetAddress peer(look.peer);
-    return peer.is_loopback() && InternetAddress(look.local).is_loopback() &&
-           std::ranges::any_of(sockets,
-                               [&](const auto &one) { return gets(one.second.look, peer); });
+    return InternetAddress(look.peer).is_loopback() && InternetAddress(look.local).is_loopback();
 }
 
 std::string udp_problem(const LookedAt &sockets, const SeenSocket &socket)

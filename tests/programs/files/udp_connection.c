@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A UDP socket connected to an address that no member has.
+// A UDP socket that is connected to an address of the loopback interface, which nobody has: it
+// still is, and its datagrams go there.
 #include "probe.h"
 
 #include <arpa/inet.h>
@@ -28,6 +29,13 @@ int main(int argc, char **argv)
         struct sockaddr_in now = {0};
         PROBE_TRY(getpeername(fd, (struct sockaddr *)&now, &(socklen_t){sizeof now}));
         probe_equal_bytes("peer of the connection", &peer, &now, sizeof now);
+        PROBE_TRY(getsockname(fd, (struct sockaddr *)&now, &(socklen_t){sizeof now}));
+        probe_equal_bytes("name of the connection", &own, &now, sizeof now);
+        const int again = bound(&peer);
+        char byte = 0;
+        probe_equal("sent", 1, send(fd, "x", 1, 0));
+        probe_equal("arrived", 1, recv(again, &byte, 1, 0));
+        PROBE_TRY(close(again));
         PROBE_TRY(close(fd));
     } while (probe_more());
     return probe_pass();
