@@ -18,11 +18,13 @@ namespace cryo::restore {
 
 namespace {
 
-// The most that a restart has open: all open files above the program's numbers, and Cryo's own.
+// The most that a restart has open: all open files above the program's numbers, a descriptor of
+// each file and of each piece of shared memory, and Cryo's own.
 size_t numbers_needed(const Planning &p)
 {
     constexpr size_t own = 32;
-    return static_cast<size_t>(p.plan.first_free()) + p.saved.open_files().size() + own;
+    return static_cast<size_t>(p.plan.first_free()) + p.saved.open_files().size() +
+           p.saved.files().size() + own;
 }
 
 } // namespace

@@ -77,6 +77,8 @@ class PidNamespace(case.Case):
 
         # Once more, from here and by the name it has here.
         pid, first = self.inside(restarted)
+        said = self.refuse(errno.ENOTSUP, "--kill", restarted.pid)
+        self.assertIn(f"save it by its own id, {pid}", said)
         self.save("--kill", pid)
         self.assertEqual(-signal.SIGKILL, restarted.wait(case.PATIENCE))
         self.await_gone(first)

@@ -5,6 +5,7 @@
 #include "libcr.h"
 #include "look/proc.hpp"
 
+#include <cerrno>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -54,6 +55,15 @@ bool is_restart(const Relation &relation)
     const Proc proc(relation.pid);
     return relation.comm == "cr_restart" && executes(proc, "cr_restart") &&
            wants_to_be_left_out(proc) && !will_be_restarted(relation);
+}
+
+// Whether a cr_restart has brought it back in a pid namespace (--pidns) that is not ours: its ids
+// are known in there only, which cr_checkpoint enters if it is given one of them.
+bool is_in_namespace_of_restart(const Relation &relation)
+{
+    const Result<std::string> own = Proc(relation.pid).link("ns/pid");
+    const Result<std::string> ours = Proc(getpid()).link("ns/pid");
+    return own && ours && *own != *ours && executes(Proc(relation.ppid), "cr_restart");
 }
 
 pid_t tracer_of(const Proc &proc)
@@ -110,6 +120,10 @@ Result<std::string> Bystanders::why(const Relation &relation)
                                      relation.pid, tracee));
         return fmt::format("process {} traces process {}, and is left out", relation.pid, tracee);
     }
+    if (is_in_namespace_of_restart(relation))
+        return Error(ENOTSUP, fmt::format("process {} is in the pid namespace that its cr_restart "
+                                          "has made (--pidns): save it by its own id, {}",
+                                          relation.pid, relation.pid));
     return std::string();
 }
 
