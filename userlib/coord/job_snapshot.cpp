@@ -62,16 +62,18 @@ std::optional<int> JobSnapshot::previous() const
     return before != nullptr ? std::optional(before->seq) : std::nullopt;
 }
 
-bool JobSnapshot::has_image(int seq, uint32_t rank) const
+bool JobSnapshot::has_image(int seq, uint32_t rank)
 {
-    const Snapshot *snapshot = writer_->store().find(seq);
-    return snapshot != nullptr && snapshot->image_of(rank) != nullptr;
+    return writer_->has_image(seq, rank);
 }
 
 void JobSnapshot::commit(std::vector<SnapshotImage> images, unsigned keep, Aside::Then then)
 {
     aside_ = std::make_unique<Aside>(
-        loop_, [this, images = std::move(images), keep] { return write(images, keep); },
+        loop_,
+        [this, images = std::move(images), keep]() mutable {
+            return write(std::move(images), keep);
+        },
         [this, then = std::move(then)](const Result<void> &done) {
             aside_.reset();
             then(done);
@@ -91,9 +93,9 @@ void JobSnapshot::add_sets(const std::string &redundancy, std::vector<SnapshotSe
 }
 
 // Runs in a thread of its own, which owns the writer and `kept_all_`.
-Result<void> JobSnapshot::write(const std::vector<SnapshotImage> &images, unsigned keep)
+Result<void> JobSnapshot::write(std::vector<SnapshotImage> images, unsigned keep)
 {
-    Result<void> done = writer_->commit(images);
+    Result<void> done = writer_->commit(std::move(images));
     if (!done || keep == 0)
         return done;
     if (Result<void> kept = writer_->keep(keep); !kept)

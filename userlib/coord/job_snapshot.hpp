@@ -44,10 +44,10 @@ class JobSnapshot
     // The finished snapshot on whose images new ones may be based; none: they are complete.
     std::optional<int> previous() const;
     // Whether a finished snapshot has an image of the rank.
-    bool has_image(int seq, uint32_t rank) const;
+    bool has_image(int seq, uint32_t rank);
 
   private:
-    Result<void> write(const std::vector<SnapshotImage> &images, unsigned keep);
+    Result<void> write(std::vector<SnapshotImage> images, unsigned keep);
 
     Loop &loop_;
     std::optional<SnapshotWriter> writer_;

@@ -132,12 +132,12 @@ Result<SnapshotStore> SnapshotStore::open(const std::string &path)
     return store;
 }
 
-Result<void> SnapshotStore::load()
+Result<void> SnapshotStore::load(Depth depth)
 {
     const Result<std::string> text = directory_.read(metadata_name);
     if (!text)
         return text.error();
-    Result<std::map<int, Snapshot>> all = parse_metadata(*text);
+    Result<std::map<int, Snapshot>> all = parse_metadata(*text, depth);
     if (!all)
         return all.error().within(directory_.path(metadata_name));
     snapshots_ = std::move(*all);

@@ -77,15 +77,23 @@ struct Snapshot {
     std::vector<std::string> command = {}; // of the launcher
     std::string directory = {};            // in which it ran
     std::vector<SnapshotImage> images = {};
+    // Or instead of them, as they are in the metadata: of a snapshot that is only kept on.
+    std::string unread = {};
+    void read();                 // them
     std::string redundancy = {}; // of the level of sets, if it is complete; else ""
     std::vector<SnapshotSet> sets = {};
 
     uint64_t bytes() const;
     size_t local_images() const; // how many of the images their nodes have, too
-    std::set<int> needs() const; // the snapshots that its images need
+    std::set<int> needs() const; // the snapshots that its images need; none, if they are unread
     // Of a finished one, whose images are in the order of their ranks; null: it has none.
     const SnapshotImage *image_of(uint32_t rank) const;
 };
+
+// What is read of metadata: of each of a hundred thousand images there are six lines, and a
+// checkpoint needs none of those of earlier ones, unless they are deltas. Then it is the whole,
+// too.
+enum class Depth : uint8_t { whole, heads };
 
 std::string default_reference(int launcher);
 std::string rank_directory(uint32_t rank); // its name
@@ -137,7 +145,7 @@ class SnapshotStore
   private:
     friend class SnapshotWriter;
     explicit SnapshotStore(Directory directory) : directory_(std::move(directory)) {}
-    Result<void> load();
+    Result<void> load(Depth depth = Depth::whole);
     Result<void> check_images(const Snapshot &snapshot, const Trust &trust,
                               const std::vector<const SnapshotImage *> &images) const;
     Result<void> check_needs(const Snapshot &snapshot, const Trust &trust) const;
@@ -166,7 +174,8 @@ class SnapshotWriter
     std::string directory() const;                            // where this one is made
     std::string level_name() const; // no other snapshot's, anywhere: of its levels elsewhere
     // The newest finished snapshot of this job, on whose images new ones may be based.
-    const Snapshot *previous() const; // null: there is none
+    const Snapshot *previous() const;       // null: there is none
+    bool has_image(int seq, uint32_t rank); // of a finished snapshot
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
     Result<void> commit(std::vector<SnapshotImage> images);
@@ -179,7 +188,7 @@ class SnapshotWriter
     // To take snapshots away, and to keep others from being made meanwhile. ENOENT: there are none;
     // EBUSY: one is being made.
     static Result<SnapshotWriter> open(const std::string &path);
-    const SnapshotStore &store() const { return store_; }
+    const SnapshotStore &store() const { return store_; } // of begin(): without images
     // Takes a finished snapshot out of the list, and renames its directory to abandoned.SEQ.
     Result<void> abandon(int seq);
 

@@ -10,14 +10,17 @@
 #include <climits>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 namespace cryo::coord {
 
 namespace {
 
 constexpr const char *component = "cryo";
+constexpr size_t usual_lines = 192; // bytes of those about one image
 constexpr std::string_view format_line = "#\n# Cryo Format: 2\n";
 // With deltas: releases that do not know of them refuse it, and so remove nothing that is needed.
 constexpr std::string_view deltas_line = "#\n# Cryo Format: 3\n";
@@ -28,6 +31,10 @@ constexpr std::string_view redundancy_key = "Cryo Redundancy";
 constexpr std::string_view set_key = "Cryo Set";
 constexpr std::string_view needs_key = "Cryo Needs";
 constexpr std::string_view series_key = "Cryo Series";
+constexpr std::string_view process_key = "# Process: ";
+// Of lines of a snapshot that come after those of its images.
+constexpr std::string_view after_images[] = {redundancy_key, set_key, "Timestamp", "Finished Seq",
+                                             "Cryo Checksum"};
 
 template <class T>
 bool read_number(std::string_view text, T &value)
@@ -126,6 +133,34 @@ std::string local_lines(const SnapshotImage &image)
                                              image.checksum, local_key, one_line(image.local));
 }
 
+std::string_view next_line(std::string_view &rest)
+{
+    const size_t end = rest.find('\n');
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    return line;
+}
+
+// The lines of a snapshot's images, at the beginning of what is left of the text. Few lines come
+// after them, and then the next snapshot.
+std::string_view images_in(std::string_view rest)
+{
+    std::string_view block = rest.substr(0, rest.find("\n#\n# Seq: "));
+    block = rest.substr(0, block.size() + 1);
+    const auto is_after = [](std::string_view line) {
+        return line == "#\n" || std::ranges::any_of(after_images, [&](std::string_view key) {
+                   return line.starts_with("# ") && line.substr(2).starts_with(key) &&
+                          line.substr(2 + key.size()).starts_with(": ");
+               });
+    };
+    for (;;) {
+        const size_t before = block.substr(0, block.size() - 1).rfind('\n');
+        if (before == std::string_view::npos || !is_after(block.substr(before + 1)))
+            return block;
+        block = block.substr(0, before + 1);
+    }
+}
+
 // The set's id, and its nodes.
 bool read_set(std::string_view value, Snapshot &snapshot)
 {
@@ -203,6 +238,19 @@ Result<void> check_whole(const std::string &text)
     return {};
 }
 
+void add_lines(const Snapshot &s, const SnapshotImage &image, std::string &text)
+{
+    fmt::format_to(std::back_inserter(text),
+                   "{}{}.{}\n# OPAL CRS Component: {}\n# Cryo PID: {}\n# Cryo Node: {}\n"
+                   "# Cryo Context: {}\n# Cryo Bytes: {}\n",
+                   process_key, s.launcher, image.rank, component, image.pid, one_line(image.node),
+                   image.file, image.bytes);
+    if (!image.needs.empty())
+        text += needs_line(image);
+    if (!image.local.empty())
+        text += local_lines(image);
+}
+
 std::string block(const Snapshot &s)
 {
     std::string text = fmt::format("#\n# Seq: {}\n# AMCA: \n", s.seq);
@@ -215,14 +263,10 @@ std::string block(const Snapshot &s)
     if (!s.series.empty())
         text += fmt::format("# {}: {}\n", series_key, one_line(s.series));
     text += fmt::format("# Cryo Command: {}\n", words_text(s.command));
-    for (const SnapshotImage &image : s.images) {
-        text += fmt::format("# Process: {}.{}\n# OPAL CRS Component: {}\n", s.launcher, image.rank,
-                            component);
-        text += fmt::format("# Cryo PID: {}\n# Cryo Node: {}\n# Cryo Context: {}\n"
-                            "# Cryo Bytes: {}\n",
-                            image.pid, one_line(image.node), image.file, image.bytes);
-        text += needs_line(image) + local_lines(image);
-    }
+    text.reserve(text.size() + s.unread.size() + s.images.size() * usual_lines);
+    text += s.unread;
+    for (const SnapshotImage &image : s.images)
+        add_lines(s, image, text);
     text += set_lines(s);
     if (!s.completed.empty())
         text += fmt::format("# Timestamp: {}\n", s.completed);
@@ -232,6 +276,17 @@ std::string block(const Snapshot &s)
 }
 
 } // namespace
+
+void Snapshot::read()
+{
+    const std::string text = std::exchange(unread, {});
+    for (std::string_view rest = text; !rest.empty();) {
+        std::string_view key;
+        std::string_view value;
+        if (split_line(next_line(rest), key, value))
+            static_cast<void>(read_line(key, value, *this)); // the checksum is that of the whole
+    }
+}
 
 int seq_of(std::string_view name)
 {
@@ -248,7 +303,7 @@ bool is_plain_name(std::string_view name)
     });
 }
 
-Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
+Result<std::map<int, Snapshot>> parse_metadata(const std::string &text, Depth depth)
 {
     const bool has_checksum = text.starts_with(format_line) || text.starts_with(deltas_line);
     if (has_checksum) {
@@ -256,9 +311,15 @@ Result<std::map<int, Snapshot>> parse_metadata(const std::string &text)
             return whole.error();
     }
     std::map<int, Snapshot> all;
-    Snapshot *current = nullptr;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) {
+    Snapshot *current = nullptr; // which the lines are of
+    const bool skips = depth == Depth::heads && text.starts_with(format_line);
+    for (std::string_view rest = text; !rest.empty();) {
+        if (skips && current != nullptr && rest.starts_with(process_key)) {
+            current->unread = images_in(rest);
+            rest.remove_prefix(current->unread.size());
+            continue;
+        }
+        const std::string_view line = next_line(rest);
         std::string_view key;
         std::string_view value;
         if (!split_line(line, key, value))
@@ -290,7 +351,9 @@ std::string metadata_text(const std::map<int, Snapshot> &all)
     std::string text(has_deltas ? deltas_line : format_line);
     for (const auto &[seq, snapshot] : all)
         text += block(snapshot);
-    return fmt::format("{}{}{}\n", text, checksum_key, checksum_of(text));
+    const std::string checksum = checksum_of(text);
+    text.append(checksum_key).append(checksum) += '\n';
+    return text;
 }
 
 std::string local_metadata_text(const SnapshotImage &image)

@@ -14,7 +14,7 @@
 namespace cryo::coord {
 
 // The error says what is wrong with the text, without the file's name.
-Result<std::map<int, Snapshot>> parse_metadata(const std::string &text);
+Result<std::map<int, Snapshot>> parse_metadata(const std::string &text, Depth depth = Depth::whole);
 std::string metadata_text(const std::map<int, Snapshot> &all);
 std::string local_metadata_text(const SnapshotImage &image);
 // The name of the image in a rank's metadata, which is that of a file beside it.

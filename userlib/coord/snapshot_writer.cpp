@@ -159,7 +159,7 @@ Result<SnapshotWriter> SnapshotWriter::begin(const std::string &base, const std:
     if (!writer)
         return writer;
     SnapshotStore &store = writer->store_;
-    Result<void> known = store.load();
+    Result<void> known = store.load(Depth::heads);
     if (!known && known.error().code() == ENOENT)
         known = check_new(store.directory_);
     else if (!known)
@@ -228,6 +228,15 @@ const Snapshot *SnapshotWriter::previous() const
     return newest;
 }
 
+bool SnapshotWriter::has_image(int seq, uint32_t rank)
+{
+    const auto at = store_.snapshots_.find(seq);
+    if (at == store_.snapshots_.end() || !at->second.finished)
+        return false;
+    at->second.read();
+    return at->second.image_of(rank) != nullptr;
+}
+
 Result<void> SnapshotWriter::put_token(const std::string &contents) const
 {
     return fresh_->write(token_name, contents);
@@ -270,8 +279,8 @@ Result<void> SnapshotWriter::complete(const SnapshotImage &image) const
 
 Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
 {
-    std::sort(images.begin(), images.end(),
-              [](const SnapshotImage &a, const SnapshotImage &b) { return a.rank < b.rank; });
+    if (!std::ranges::is_sorted(images, {}, &SnapshotImage::rank))
+        std::ranges::sort(images, {}, &SnapshotImage::rank);
     for (const SnapshotImage &image : images) {
         if (image.is_described && images.size() > most_looked_at)
             continue; // its node has looked at it, too

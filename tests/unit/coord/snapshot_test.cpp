@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -365,6 +366,54 @@ TEST(Snapshots, MetadataNameSets)
     ASSERT_EQ(read->at(3).sets.size(), 2U);
     EXPECT_EQ(read->at(3).sets[1].id, "0b");
     EXPECT_EQ(read->at(3).sets[1].nodes, all[3].sets[1].nodes);
+}
+
+// A checkpoint keeps the lines of earlier images as they are.
+TEST(Snapshots, ImagesThatNobodyHasReadAreWrittenAgain)
+{
+    std::map<int, Snapshot> all;
+    for (const int seq : {3, 4, 5, 8}) {
+        all[seq] = {.seq = seq, .finished = seq != 8, .mark = fmt::format("Cryo snapshot {}", seq)};
+        all[seq].command = {"mpirun", "# Process: 1.2", "\n#\n# Seq: 9"};
+        all[seq].started = "now";
+        all[seq].completed = seq != 8 ? "then" : "";
+        for (uint32_t rank = 0; seq != 8 && rank < 3; rank++)
+            all[seq].images.push_back({.rank = rank,
+                                       .pid = 500,
+                                       .node = "# Timestamp: n",
+                                       .file = image_name(500),
+                                       .bytes = 7,
+                                       .checksum = std::string(32, 'a'),
+                                       .local = rank == 2 ? "/tmp/x" : ""});
+    }
+    all[4].redundancy = "xor";
+    all[4].sets = {{"0a", {"n1", "n2"}}};
+    all[5].images.clear();
+    const std::string text = metadata_text(all);
+    Result<std::map<int, Snapshot>> heads = parse_metadata(text, Depth::heads);
+    ASSERT_TRUE(heads) << heads.error().text();
+    EXPECT_EQ(metadata_text(*heads), text);
+    for (auto &[seq, snapshot] : *heads) {
+        EXPECT_EQ(snapshot.images.size(), 0U);
+        EXPECT_EQ(snapshot.finished, seq != 8);
+        EXPECT_EQ(snapshot.sets.size(), seq == 4 ? 1U : 0U);
+        snapshot.read();
+        EXPECT_EQ(snapshot.images.size(), all[seq].images.size());
+    }
+    EXPECT_EQ(heads->at(4).images.at(2).local, "/tmp/x");
+    EXPECT_EQ(metadata_text(*heads), text);
+}
+
+// The first delta is based on an image whose lines were not read.
+TEST(Snapshots, WriterKnowsEarlierImages)
+{
+    const Store store;
+    ASSERT_TRUE(store.save());
+    Result<SnapshotWriter> writer = store.begin();
+    ASSERT_TRUE(writer);
+    EXPECT_TRUE(writer->has_image(0, 1));
+    EXPECT_FALSE(writer->has_image(0, 2));
+    EXPECT_FALSE(writer->has_image(1, 0)); // which is being made
 }
 
 TEST(Snapshots, MetadataAreLinesWhateverIsInThem)
