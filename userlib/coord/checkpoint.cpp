@@ -3,12 +3,11 @@
 
 #include "coord/daemon.hpp"
 #include "coord/image_copy.hpp"
-#include "coord/local_level.hpp"
 #include "coord/patience.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
-#include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
@@ -38,7 +37,8 @@ json local_level(const json &request, const std::string &name)
 } // namespace
 
 Checkpoint::Checkpoint(uint64_t number, const json &request, Surroundings around)
-    : around_(std::move(around)), number_(number), request_(request), reports_(around_.ranks.all()),
+    : around_(std::move(around)), number_(number), request_(request),
+      reports_(around_.ranks.shared(), around_.members), generation_(around_.ranks.generation()),
       agreement_(around_.local), silence_(around_.members, number_),
       standstill_(request, reports_, around_.members),
       redundant_(around_.loop, around_.members, around_.local), snapshot_(around_.loop)
@@ -264,10 +264,9 @@ void Checkpoint::image_came(const Message &message)
 {
     const json &fields = message.fields;
     const uint32_t rank = fields.at("rank");
-    const RankPlace &place = reports_.ranks().at(rank);
-    const std::string node = around_.members.name(place.member);
     if (fields.contains("error")) {
-        give_up(fmt::format("rank {} on node {}: {}", rank, node,
+        give_up(fmt::format("rank {} on node {}: {}", rank,
+                            around_.members.name(reports_.ranks().at(rank).member),
                             fields.at("error").get<std::string>()),
                 fields.value("code", EIO));
         return;
@@ -275,17 +274,10 @@ void Checkpoint::image_came(const Message &message)
     if (reports_.has_image(rank))
         return; // a daemon of Cryo's says so once
     const std::vector<int> needs = fields.value("needs", std::vector<int>());
-    for (const int seq : needs) {
-        if (!snapshot_.has_image(seq, rank)) {
-            give_up(fmt::format("rank {} on node {}: its image is based on that of snapshot {}, "
-                                "which is not a finished one",
-                                rank, node, seq),
-                    ESTALE);
-            return;
-        }
-    }
-    add_image({.rank = rank,
-               .bytes = fields.value("bytes", uint64_t(0)),
+    if (!has_bases(rank, needs))
+        return;
+    add_image(rank,
+              {.bytes = fields.value("bytes", uint64_t(0)),
                .checksum = fields.value("checksum", ""),
                .needs = needs,
                .is_described = fields.value("described", false)},
@@ -295,22 +287,26 @@ void Checkpoint::image_came(const Message &message)
     look_at_images();
 }
 
-void Checkpoint::add_image(SnapshotImage image, uint64_t stopped_ns)
+// False: the checkpoint ends, since what the image is based on is not there.
+bool Checkpoint::has_bases(uint32_t rank, const std::vector<int> &needs)
 {
-    const RankPlace &place = reports_.ranks().at(image.rank);
-    image.pid = place.pid;
-    image.node = around_.members.name(place.member);
-    image.file = image_name(place.pid);
+    const auto missing =
+        std::ranges::find_if(needs, [&](int seq) { return !snapshot_.has_image(seq, rank); });
+    if (missing == needs.end())
+        return true;
+    give_up(fmt::format("rank {} on node {}: its image is based on that of snapshot {}, which is "
+                        "not a finished one",
+                        rank, around_.members.name(reports_.ranks().at(rank).member), *missing),
+            ESTALE);
+    return false;
+}
+
+void Checkpoint::add_image(uint32_t rank, ImageReports::Image image, uint64_t stopped_ns)
+{
     const bool local = request_.contains("local");
-    if (local && is_image_checksum(image.checksum))
-        // A node's own name has no slash (Members::add).
-        image.local = local_rank_directory(base_of_node(request_.at("local").get<std::string>(),
-                                                        image.node.substr(0, image.node.find('/'))),
-                                           geteuid(), snapshot_.level_name(), image.rank);
-    else
+    if (!local || !is_image_checksum(image.checksum))
         image.checksum.clear();
-    const uint32_t rank = image.rank;
-    reports_.add(std::move(image), stopped_ns);
+    reports_.add(rank, std::move(image), stopped_ns);
     if (local)
         image_on_node(rank);
 }

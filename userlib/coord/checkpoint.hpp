@@ -26,6 +26,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace cryo::coord {
 
@@ -87,7 +88,9 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     void all_have_answered();
     void tell_missing();
     void image_came(const Message &message);
-    void add_image(SnapshotImage image, uint64_t stopped_ns);
+    bool has_bases(uint32_t rank, const std::vector<int> &needs);
+    void add_image(uint32_t rank, ImageReports::Image image, uint64_t stopped_ns);
+    std::vector<SnapshotImage> images() const;
     bool hear_alive(uint32_t child, const nlohmann::json &fields);
     bool hear_prepared(uint32_t child, const nlohmann::json &runs);
     bool hear_images(uint32_t child, const nlohmann::json &fields);
@@ -120,6 +123,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     bool told_of_nodes_ = false; // that all images are there, on their nodes at least
     Failure failure_;
     ImageReports reports_;
+    uint64_t generation_; // of the tree, when it began
     Agreement agreement_;
     Silence silence_;
     Standstill standstill_;

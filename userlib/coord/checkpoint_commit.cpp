@@ -3,21 +3,37 @@
 #include "base/printable.hpp"
 #include "coord/checkpoint.hpp"
 #include "coord/daemon.hpp"
+#include "coord/local_level.hpp"
 #include "coord/patience.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fmt/format.h>
+#include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
+
+// With the copies that their nodes have of them.
+std::vector<SnapshotImage> Checkpoint::images() const
+{
+    std::vector<SnapshotImage> images = reports_.images();
+    for (SnapshotImage &image : images) {
+        if (!image.checksum.empty()) // a node's own name has no slash (Members::add)
+            image.local =
+                local_rank_directory(base_of_node(request_.at("local").get<std::string>(),
+                                                  image.node.substr(0, image.node.find('/'))),
+                                     geteuid(), snapshot_.level_name(), image.rank);
+    }
+    return images;
+}
 
 void Checkpoint::commit()
 {
     stage_ = Stage::finishing;
     around_.watchers.say("finished locally");
-    snapshot_.commit(reports_.images(), request_.value("keep", 0U),
+    snapshot_.commit(images(), request_.value("keep", 0U),
                      [weak = weak_from_this()](const Result<void> &done) {
                          if (const auto one = weak.lock())
                              one->committed(done);
@@ -44,7 +60,7 @@ void Checkpoint::make_redundant()
         reports_.notices().add(remark);
     const auto longest = std::max(image_patience * longest_silence(),
                                   longest_image(request_.value("patience", default_patience_s)));
-    redundant_.begin(number_, reports_.images(), reports_.ranks(),
+    redundant_.begin(number_, images(), reports_.ranks(),
                      longest + time_to_write(reports_.bytes(), 0),
                      [weak = weak_from_this()](const Result<void> &done) {
                          if (const auto one = weak.lock())
@@ -95,7 +111,7 @@ Message Checkpoint::good_end()
                             {"seconds", silence_.since_begun().count()},
                             {"longest_stop_ns", reports_.longest_stop()},
                             {"notices", notices}});
-    if (const std::set<int> needs = reports_.needs(); !needs.empty())
+    if (const std::set<int> &needs = reports_.needs(); !needs.empty())
         end.fields["needs"] = needs;
     if (is_redundant_)
         end.fields.update(

@@ -5,11 +5,38 @@
 #include "coord/joined_reports.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 namespace cryo::coord {
 
 using nlohmann::json;
+
+namespace {
+
+const json &list_in(const json &fields, const char *name)
+{
+    static const json none = json::array();
+    const auto at = fields.find(name);
+    return at != fields.end() ? *at : none;
+}
+
+// By rank: the snapshots that its image needs.
+std::map<uint32_t, std::vector<int>> deltas_in(const json &groups)
+{
+    std::map<uint32_t, std::vector<int>> deltas;
+    for (const json &one : groups) {
+        const auto needs = one.at("needs").get<std::vector<int>>();
+        each_of(one.at("ranks"), most_ranks, [&](uint32_t rank) {
+            deltas[rank] = needs;
+            return true;
+        });
+    }
+    return deltas;
+}
+
+} // namespace
 
 bool Checkpoint::hear_joined(uint32_t child, const Message &message)
 {
@@ -28,17 +55,17 @@ bool Checkpoint::hear_joined(uint32_t child, const Message &message)
 bool Checkpoint::hear_alive(uint32_t child, const json &fields)
 {
     const auto when = silence_.when_asked(fields.at("look"));
-    const bool good = each_of(fields.value("alive", json::array()), around_.members.all().size(),
-                              [&](uint32_t index) {
-                                  const auto member = around_.ranks.member_below(child, index);
-                                  Member *at = member ? around_.members.find(*member) : nullptr;
-                                  if (at != nullptr && when)
-                                      at->heard = std::max(at->heard, *when);
-                                  return member.has_value();
-                              });
-    const json sizes = fields.value("sizes", json::array());
+    const bool good =
+        each_of(list_in(fields, "alive"), around_.members.all().size(), [&](uint32_t index) {
+            const auto member = around_.ranks.member_below(child, index);
+            Member *at = member ? around_.members.find(*member) : nullptr;
+            if (at != nullptr && when)
+                at->heard = std::max(at->heard, *when);
+            return member.has_value();
+        });
+    const json &sizes = list_in(fields, "sizes");
     size_t next = 0;
-    return good && each_rank(child, fields.value("growing", json::array()), [&](uint32_t rank) {
+    return good && each_rank(child, list_in(fields, "growing"), [&](uint32_t rank) {
                if (next < sizes.size() && is_taking_images())
                    reports_.grow(rank, sizes[next]);
                next++;
@@ -64,28 +91,35 @@ bool Checkpoint::hear_images(uint32_t child, const json &fields)
         fields.contains("cut") || fields.contains("local") || fields.contains("images");
     if (!any || !images_are_due(around_.ranks.child(child)))
         return true;
-    if (!each_rank(child, fields.value("cut", json::array()),
-                   [this](uint32_t rank) { reports_.cut(rank); }) ||
-        !each_rank(child, fields.value("local", json::array()), [this](uint32_t rank) {
-            if (request_.contains("local"))
-                image_on_node(rank);
-        }))
-        return false;
-    const json bytes = fields.value("bytes", json::array());
-    const json checksums = fields.value("checksums", json::array());
+    const json &bytes = list_in(fields, "bytes");
+    const json &checksums = list_in(fields, "checksums");
     const auto stopped = fields.value("stopped_ns", uint64_t(0));
+    const std::map<uint32_t, std::vector<int>> deltas = deltas_in(list_in(fields, "deltas"));
     size_t next = 0;
-    const bool good = each_rank(child, fields.value("images", json::array()), [&](uint32_t rank) {
+    // First, so that those which are there already do not count as under way.
+    const auto add = [&](uint32_t rank) {
         const size_t at = next++;
         if (at >= bytes.size() || reports_.has_image(rank))
             return;
-        add_image({.rank = rank,
-                   .bytes = bytes[at],
-                   .checksum = at < checksums.size() ? checksums[at].get<std::string>() : "",
-                   .is_described = true},
-                  stopped);
-    });
-    for (const json &notice : fields.value("notices", json::array()))
+        const auto delta = deltas.find(rank);
+        const std::vector<int> needs = delta != deltas.end() ? delta->second : std::vector<int>();
+        if (is_taking_images() && has_bases(rank, needs))
+            add_image(rank,
+                      {.bytes = bytes[at],
+                       .checksum = at < checksums.size() ? checksums[at].get<std::string>() : "",
+                       .needs = needs,
+                       .is_described = true},
+                      stopped);
+    };
+    const auto cut = [this](uint32_t rank) { reports_.cut(rank); };
+    const auto local = [this](uint32_t rank) {
+        if (request_.contains("local"))
+            image_on_node(rank);
+    };
+    const bool good = each_rank(child, list_in(fields, "images"), add) &&
+                      each_rank(child, list_in(fields, "cut"), cut) &&
+                      each_rank(child, list_in(fields, "local"), local);
+    for (const json &notice : list_in(fields, "notices"))
         reports_.notices().add(notice.get<std::string>());
     look_at_images();
     return good;
@@ -95,9 +129,14 @@ bool Checkpoint::hear_images(uint32_t child, const json &fields)
 bool Checkpoint::each_rank(uint32_t child, const json &runs,
                            const std::function<void(uint32_t)> &call)
 {
+    // Where the tree is that of this checkpoint, what is below a child need not be looked for.
+    const bool is_same = around_.ranks.generation() == generation_;
+    const auto is_below = [&](uint32_t rank) {
+        return is_same ? around_.ranks.has_below(child, rank)
+                       : around_.ranks.is_below(child, reports_.ranks().at(rank).member);
+    };
     return each_of(runs, reports_.ranks().size(), [&](uint32_t rank) {
-        const auto at = reports_.ranks().find(rank);
-        if (at == reports_.ranks().end() || !around_.ranks.is_below(child, at->second.member))
+        if (!reports_.has_rank(rank) || !is_below(rank))
             return false;
         call(rank);
         return true;

@@ -6,42 +6,79 @@
 
 namespace cryo::coord {
 
-ImageReports::ImageReports(std::map<uint32_t, RankPlace> ranks) : ranks_(std::move(ranks))
+ImageReports::ImageReports(std::shared_ptr<const Ranks> ranks, const Members &members)
+    : ranks_(std::move(ranks)), all_(ranks_->empty() ? 0 : ranks_->rbegin()->first + size_t(1))
 {
-    for (const auto &[rank, place] : ranks_)
+    for (const auto &[rank, place] : *ranks_) {
+        all_[rank].member = place.member;
+        all_[rank].state = known;
         missing_[place.member]++;
+    }
+    for (const auto &[member, count] : missing_)
+        names_[member] = members.name(member);
+}
+
+bool ImageReports::set(uint32_t rank, State state)
+{
+    if (!has_rank(rank) || is(rank, state))
+        return false;
+    all_[rank].state |= state;
+    return true;
+}
+
+void ImageReports::begin(uint32_t rank, uint64_t bytes)
+{
+    if (set(rank, begun)) {
+        begun_++;
+        growth_.try_emplace(rank, Growth{bytes, Clock::now(), Clock::now()});
+    }
 }
 
 void ImageReports::cut(uint32_t rank)
 {
-    cut_.insert(rank);
-    growth_.try_emplace(rank, Growth{0, Clock::now(), Clock::now()});
+    if (!set(rank, frozen))
+        return;
+    cuts_++;
+    if (!has_image(rank))
+        begin(rank, 0);
 }
 
 void ImageReports::grow(uint32_t rank, uint64_t bytes)
 {
-    const auto now = Clock::now();
-    Growth &image = growth_.try_emplace(rank, Growth{bytes, now, now}).first->second;
-    if (std::exchange(image.bytes, bytes) != bytes)
-        image.since = now;
+    if (has_image(rank))
+        return;
+    begin(rank, bytes);
+    const auto image = growth_.find(rank);
+    if (image != growth_.end() && std::exchange(image->second.bytes, bytes) != bytes)
+        image->second.since = Clock::now();
 }
 
-void ImageReports::add(SnapshotImage image, uint64_t stopped_ns)
+void ImageReports::add(uint32_t rank, Image image, uint64_t stopped_ns)
 {
-    const uint32_t rank = image.rank;
-    const auto at = ranks_.find(rank);
-    if (images_.insert_or_assign(rank, std::move(image)).second && at != ranks_.end()) {
-        const auto left = missing_.find(at->second.member);
-        if (left != missing_.end() && --left->second == 0)
-            missing_.erase(left);
+    if (!set(rank, there))
+        return;
+    images_++;
+    growth_.erase(rank);
+    all_[rank].bytes = image.bytes;
+    bytes_ += image.bytes;
+    if (image.is_described)
+        set(rank, described);
+    if (!image.checksum.empty())
+        checksums_[rank] = std::move(image.checksum);
+    if (!image.needs.empty()) {
+        needs_.insert(image.needs.begin(), image.needs.end());
+        deltas_[rank] = std::move(image.needs);
     }
+    const auto left = missing_.find(all_[rank].member);
+    if (left != missing_.end() && --left->second == 0)
+        missing_.erase(left);
     longest_stop_ = std::max(longest_stop_, stopped_ns);
 }
 
 bool ImageReports::on_node(uint32_t rank)
 {
-    on_nodes_.insert(rank);
-    return on_nodes_.size() == ranks_.size();
+    on_nodes_ += set(rank, near) ? 1 : 0;
+    return on_nodes_ == ranks_->size();
 }
 
 void ImageReports::count_from_now()
@@ -60,39 +97,37 @@ void ImageReports::excuse(Clock::duration still)
 
 bool ImageReports::is_of(uint32_t member, uint32_t rank) const
 {
-    const auto at = ranks_.find(rank);
-    return at != ranks_.end() && at->second.member == member;
+    return has_rank(rank) && all_[rank].member == member;
 }
 
 Message ImageReports::message() const
 {
-    return Message(Type::images, {{"done", images_.size()},
-                                  {"cut", std::max(cut_.size(), images_.size())},
-                                  {"of", ranks_.size()}});
+    return Message(Type::images,
+                   {{"done", images_}, {"cut", std::max(cuts_, images_)}, {"of", ranks_->size()}});
 }
 
 std::vector<SnapshotImage> ImageReports::images() const
 {
     std::vector<SnapshotImage> images;
-    for (const auto &[rank, image] : images_)
-        images.push_back(image);
+    images.reserve(images_);
+    auto checksum = checksums_.begin();
+    auto delta = deltas_.begin();
+    for (const auto &[rank, place] : *ranks_) {
+        if (!has_image(rank))
+            continue;
+        SnapshotImage &image = images.emplace_back();
+        image.rank = rank;
+        image.pid = place.pid;
+        image.node = names_.at(place.member);
+        image.file = image_name(place.pid);
+        image.bytes = all_[rank].bytes;
+        image.is_described = is(rank, described);
+        if (checksum != checksums_.end() && checksum->first == rank)
+            image.checksum = (checksum++)->second;
+        if (delta != deltas_.end() && delta->first == rank)
+            image.needs = (delta++)->second;
+    }
     return images;
-}
-
-std::set<int> ImageReports::needs() const
-{
-    std::set<int> needs;
-    for (const auto &[rank, image] : images_)
-        needs.insert(image.needs.begin(), image.needs.end());
-    return needs;
-}
-
-uint64_t ImageReports::bytes() const
-{
-    uint64_t bytes = 0;
-    for (const auto &[rank, image] : images_)
-        bytes += image.bytes;
-    return bytes;
 }
 
 } // namespace cryo::coord

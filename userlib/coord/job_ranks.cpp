@@ -47,12 +47,19 @@ JobRanks::JobRanks(std::string job, const Daemon &local, Members &members)
     : job_(std::move(job)), local_(local), members_(members)
 {}
 
+std::map<uint32_t, RankPlace> &JobRanks::own()
+{
+    if (ranks_.use_count() > 1)
+        ranks_ = std::make_shared<std::map<uint32_t, RankPlace>>(*ranks_);
+    return *ranks_;
+}
+
 void JobRanks::came(uint32_t member, const Message &message)
 {
     const std::string space = message.fields.at("space");
     const uint32_t rank = message.fields.at("rank");
     const uint32_t ranks = message.fields.at("ranks");
-    if (space != space_ && ranks_.empty()) { // the next mpirun of a script
+    if (space != space_ && ranks_->empty()) { // the next mpirun of a script
         space_ = space;
         built_ = false;
         lost_.clear();
@@ -62,7 +69,7 @@ void JobRanks::came(uint32_t member, const Message &message)
         lost_ = "two MPI jobs run under it at once; start each mpirun under a cr_run of its own";
         return;
     }
-    if (ranks_.empty())
+    if (ranks_->empty())
         expected_ = ranks;
     if (rank >= ranks) {
         members_.expel(member, fmt::format("has rank {} of {}", rank, ranks));
@@ -74,7 +81,7 @@ void JobRanks::came(uint32_t member, const Message &message)
                            rank, ranks, expected_));
         return;
     }
-    const auto [at, is_new] = ranks_.try_emplace(rank, RankPlace{member, message.fields.at("pid")});
+    const auto [at, is_new] = own().try_emplace(rank, RankPlace{member, message.fields.at("pid")});
     if (!is_new) {
         refuse(member, message,
                fmt::format("nodes {} and {} both have rank {}", members_.name(at->second.member),
@@ -82,7 +89,7 @@ void JobRanks::came(uint32_t member, const Message &message)
         return;
     }
     on_[member].insert(rank);
-    if (ranks_.size() == expected_ && !built_)
+    if (ranks_->size() == expected_ && !built_)
         build_tree();
 }
 
@@ -108,10 +115,10 @@ void JobRanks::refuse(uint32_t member, const Message &rank, const std::string &w
 
 bool JobRanks::left(uint32_t member, uint32_t rank)
 {
-    const auto at = ranks_.find(rank);
-    if (at == ranks_.end() || at->second.member != member)
+    const auto at = ranks_->find(rank);
+    if (at == ranks_->end() || at->second.member != member)
         return false;
-    ranks_.erase(at);
+    own().erase(rank);
     if (const auto its = on_.find(member); its != on_.end()) {
         its->second.erase(rank);
         if (its->second.empty())
@@ -119,7 +126,7 @@ bool JobRanks::left(uint32_t member, uint32_t rank)
     }
     if (lost_.empty())
         lost_ = fmt::format("rank {} has ended", rank);
-    if (ranks_.empty()) {
+    if (ranks_->empty()) {
         built_ = false;
         space_.clear();
         lost_.clear();
@@ -161,6 +168,14 @@ void JobRanks::place(const bookmark::Topology &tree, const std::vector<uint32_t>
     members_.set_joined(joined);
     tree_ = members;
     children_.assign(tree.children(0).begin(), tree.children(0).end());
+    below_.assign(joined ? expected_ : 0, bookmark::Topology::kNone);
+    for (uint32_t child = 0; joined && child < children_.size(); child++) {
+        const uint32_t end = children_[child] + tree.nodes(children_[child]);
+        for (uint32_t d = children_[child]; d < end; d++) {
+            for (const bookmark::WorldRank rank : tree.ranks(d))
+                below_[rank] = child;
+        }
+    }
     for (uint32_t d = 0; d < members.size(); d++) {
         Member *member = members_.find(members[d]);
         if (member == nullptr)
@@ -249,8 +264,8 @@ Error JobRanks::missing() const
 {
     std::vector<uint32_t> first;
     uint32_t rank = 0;
-    for (auto at = ranks_.begin(); rank < expected_ && first.size() < most_named; rank++) {
-        if (at != ranks_.end() && at->first == rank)
+    for (auto at = ranks_->begin(); rank < expected_ && first.size() < most_named; rank++) {
+        if (at != ranks_->end() && at->first == rank)
             ++at;
         else
             first.push_back(rank);
@@ -258,7 +273,7 @@ Error JobRanks::missing() const
     return Error(EAGAIN,
                  fmt::format("not all ranks are there yet: rank {} has not called MPI_Init, or its "
                              "node does not reach {} (port {})",
-                             coord::list_of(first, expected_ - ranks_.size()), job_,
+                             coord::list_of(first, expected_ - ranks_->size()), job_,
                              local_.tcp().port));
 }
 
@@ -266,7 +281,7 @@ Result<void> JobRanks::complete() const
 {
     if (!lost_.empty())
         return Error(ESRCH, fmt::format("the job cannot be saved: {}", lost_));
-    if (expected_ == 0 || ranks_.empty())
+    if (expected_ == 0 || ranks_->empty())
         return Error(EAGAIN, "no rank has called MPI_Init yet, or none is an MPI program that Cryo "
                              "knows");
     if (!are_there())

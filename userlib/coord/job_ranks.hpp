@@ -15,6 +15,7 @@
 #include "coord/members.hpp"
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -45,22 +46,31 @@ class JobRanks
     void placed(uint32_t member, uint64_t generation);
     void lose(std::string why) { lost_ = std::move(why); } // no checkpoint is possible any more
 
-    const std::map<uint32_t, RankPlace> &all() const { return ranks_; }
+    const std::map<uint32_t, RankPlace> &all() const { return *ranks_; }
+    // As they are now; what comes and goes afterwards is not seen there.
+    std::shared_ptr<const std::map<uint32_t, RankPlace>> shared() const { return ranks_; }
+    uint64_t generation() const { return generation_; } // of the tree
     // The tree, by the children of the first daemon (joined_reports.hpp): the member with this
     // number in it; none: it is not below that child.
     std::optional<uint32_t> member_below(uint32_t child, uint32_t index) const;
     bool is_below(uint32_t child, uint32_t member) const;
+    // Also of a rank that was there when the tree was made.
+    bool has_below(uint32_t child, uint32_t rank) const
+    {
+        return rank < below_.size() && below_[rank] == child;
+    }
     uint32_t child(uint32_t child) const; // the member
     const std::set<uint32_t> &of(uint32_t member) const;
     std::string list_of(uint32_t member) const;
     uint32_t expected() const { return expected_; }
     const std::string &refused() const { return refused_; }
-    bool are_there() const { return !ranks_.empty() && ranks_.size() == expected_; }
+    bool are_there() const { return !ranks_->empty() && ranks_->size() == expected_; }
     Result<void> complete() const; // all ranks are there, and the tree stands
     // Whether complete() is EAGAIN, which costs nothing to ask for.
     bool are_waited_for() const;
 
   private:
+    std::map<uint32_t, RankPlace> &own();
     Error missing() const;
     void place(const bookmark::Topology &tree, const std::vector<uint32_t> &members);
     void refuse(uint32_t member, const Message &rank, const std::string &why);
@@ -69,11 +79,14 @@ class JobRanks
     std::string job_;
     const Daemon &local_;
     Members &members_;
-    std::map<uint32_t, RankPlace> ranks_;
+    // Copied before it changes while somebody else has it.
+    std::shared_ptr<std::map<uint32_t, RankPlace>> ranks_ =
+        std::make_shared<std::map<uint32_t, RankPlace>>();
     std::map<uint32_t, std::set<uint32_t>> on_; // the ranks of each member that has any
     size_t unplaced_ = 0;                       // members that the tree waits for
     std::vector<uint32_t> tree_;                // members, as they are numbered in it
     std::vector<uint32_t> children_;            // of the first daemon, by that number
+    std::vector<uint32_t> below_;               // by rank: which of these children, if any
     uint32_t expected_ = 0;
     std::string space_; // the job's name at the launcher
     uint64_t generation_ = 0;

@@ -85,7 +85,7 @@ bool JoinedReports::begin(uint64_t checkpoint)
 bool JoinedReports::add(const Message &own)
 {
     const json &fields = own.fields;
-    if (fields.contains("error") || fields.contains("needs") ||
+    if (fields.contains("error") ||
         (fields.contains("checkpoint") && !begin(fields.at("checkpoint"))))
         return false;
     switch (own.type) {
@@ -100,7 +100,8 @@ bool JoinedReports::add(const Message &own)
         break;
     case Type::image: {
         const uint32_t rank = fields.at("rank");
-        images_[rank] = {fields.value("bytes", uint64_t(0)), fields.value("checksum", "")};
+        images_[rank] = {fields.value("bytes", uint64_t(0)), fields.value("checksum", ""),
+                         fields.value("needs", std::vector<int>())};
         stopped_ns_ = std::max(stopped_ns_, fields.value("stopped_ns", uint64_t(0)));
         for (const json &notice : fields.value("notices", json::array()))
             notices_.add(fmt::format("rank {}: {}", rank, notice.get<std::string>()));
@@ -150,7 +151,15 @@ bool JoinedReports::take(const Message &joined)
                (checksums.empty() || checksums.size() == images.size());
         at = 0;
         for (auto one = images.begin(); good && one != images.end(); ++one, at++)
-            images_[*one] = {bytes[at], checksums.empty() ? "" : checksums[at].get<std::string>()};
+            images_[*one] = {
+                bytes[at], checksums.empty() ? "" : checksums[at].get<std::string>(), {}};
+        for (const json &deltas : fields.value("deltas", json::array()))
+            good = good && each_of(deltas.at("ranks"), ranks_, [&](uint32_t rank) {
+                       if (!images.contains(rank))
+                           return false;
+                       images_[rank].needs = deltas.at("needs").get<std::vector<int>>();
+                       return true;
+                   });
         stopped_ns_ = std::max(stopped_ns_, fields.value("stopped_ns", uint64_t(0)));
         for (const json &notice : fields.value("notices", json::array()))
             notices_.add(notice);
@@ -200,6 +209,32 @@ Message JoinedReports::alive(uint64_t look, const std::set<uint32_t> &nodes)
     return message;
 }
 
+// Most deltas are based on the same snapshots.
+void JoinedReports::add_images(json &fields)
+{
+    std::set<uint32_t> ranks;
+    std::map<std::vector<int>, std::set<uint32_t>> deltas;
+    json bytes = json::array();
+    json checksums = json::array();
+    bool any_checksum = false;
+    for (const auto &[rank, image] : images_) {
+        ranks.insert(ranks.end(), rank);
+        bytes.push_back(image.bytes);
+        checksums.push_back(image.checksum);
+        any_checksum = any_checksum || !image.checksum.empty();
+        if (!image.needs.empty())
+            deltas[image.needs].insert(rank);
+    }
+    fields.update({{"images", runs_of(ranks)}, {"bytes", bytes}, {"stopped_ns", stopped_ns_}});
+    if (any_checksum)
+        fields["checksums"] = checksums;
+    for (const auto &[needs, all] : deltas)
+        fields["deltas"].push_back({{"ranks", runs_of(all)}, {"needs", needs}});
+    if (std::vector<std::string> notices = std::exchange(notices_, {}).all(); !notices.empty())
+        fields["notices"] = std::move(notices);
+    images_.clear();
+}
+
 void JoinedReports::flush()
 {
     loop_.call_off(std::exchange(timer_, 0));
@@ -222,24 +257,8 @@ void JoinedReports::flush()
         fields["cut"] = runs_of(std::exchange(cut_, {}));
     if (!local_.empty())
         fields["local"] = runs_of(std::exchange(local_, {}));
-    if (!images_.empty()) {
-        std::set<uint32_t> ranks;
-        json bytes = json::array();
-        json checksums = json::array();
-        bool any_checksum = false;
-        for (const auto &[rank, image] : images_) {
-            ranks.insert(ranks.end(), rank);
-            bytes.push_back(image.bytes);
-            checksums.push_back(image.checksum);
-            any_checksum = any_checksum || !image.checksum.empty();
-        }
-        fields.update({{"images", runs_of(ranks)}, {"bytes", bytes}, {"stopped_ns", stopped_ns_}});
-        if (any_checksum)
-            fields["checksums"] = checksums;
-        if (std::vector<std::string> notices = std::exchange(notices_, {}).all(); !notices.empty())
-            fields["notices"] = std::move(notices);
-        images_.clear();
-    }
+    if (!images_.empty())
+        add_images(fields);
     send_(message);
 }
 

@@ -2,8 +2,8 @@
 //
 // What the daemons of a large job say of a checkpoint, joined on the way up the tree: the daemon
 // above gets one message of a whole subtree where the first daemon would get one of each node, and
-// several of each rank. What is refused or has failed is not joined, nor an image that is a delta:
-// that goes straight to the first daemon.
+// several of each rank. What is refused or has failed is not joined: that goes straight to the
+// first daemon.
 //
 //     JoinedReports joined(loop, [](const Message &message) { ... });   // to the daemon above
 //     joined.place(3, nodes, ranks);          // this one's number, and how many are below, with it
@@ -56,12 +56,14 @@ class JoinedReports
   private:
     struct Image {
         uint64_t bytes;
-        std::string checksum; // or ""
+        std::string checksum;   // or ""
+        std::vector<int> needs; // of a delta: snapshots
     };
     bool begin(uint64_t checkpoint);
     bool is_whole() const;
     void soon();
     void flush();
+    void add_images(nlohmann::json &fields);
     Message alive(uint64_t look, const std::set<uint32_t> &nodes);
 
     Loop &loop_;

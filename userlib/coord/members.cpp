@@ -4,7 +4,6 @@
 #include "base/print.hpp"
 #include "coord/daemon.hpp"
 
-#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -19,6 +18,7 @@ constexpr size_t most_told = 200; // of the name of a node with a number behind 
 Members::Members(Daemon &local) : local_(local)
 {
     all_[0].name = local.name();
+    names_.insert(local.name());
 }
 
 Member &Members::add(const std::shared_ptr<Channel> &channel, const std::string &node,
@@ -27,12 +27,12 @@ Member &Members::add(const std::shared_ptr<Channel> &channel, const std::string 
     const uint32_t number = next_++;
     // A connection is one node. Several hosts may have one name (localhost), and a false node may
     // take that of another one. No node's own name has a slash in it.
-    const bool taken =
-        std::ranges::any_of(all_, [&](const auto &one) { return one.second.name == node; });
+    const bool taken = names_.contains(node);
     Member &member = all_[number];
     member.number = number;
     // A command takes no longer name than a node may have.
     member.name = taken ? fmt::format("{}/{}", node.substr(0, most_told), number) : node;
+    names_.insert(member.name);
     member.addresses = first.fields.at("addresses").get<std::vector<std::string>>();
     member.port = first.fields.at("port");
     member.channel = channel;
@@ -45,6 +45,7 @@ std::optional<std::string> Members::remove(uint32_t number)
     if (at == all_.end())
         return std::nullopt;
     std::string name = std::move(at->second.name);
+    names_.erase(name);
     all_.erase(at);
     in_trouble_.erase(number);
     return name;

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class Members
   private:
     Daemon &local_;
     std::map<uint32_t, Member> all_;
+    std::set<std::string> names_;                // of all of them
     std::map<uint32_t, std::string> in_trouble_; // by number: what it is
     uint32_t next_ = 1;
     bool joined_ = false;

@@ -106,6 +106,8 @@ constexpr Field alive[] = {{"images", Kind::objects, most_ranks, true, image_pro
 
 // Of the daemons below one, and of itself (joined_reports.hpp). Nodes by their numbers in the tree,
 // and ranks, both as runs.
+constexpr Field joined_deltas[] = {{"ranks", Kind::numbers, 2 * most_ranks},
+                                   {"needs", Kind::numbers, most_chain}};
 constexpr Field reports[] = {{"checkpoint", Kind::number, most_number, optional},
                              {"prepared", Kind::numbers, 2 * most_ranks, optional},
                              {"cut", Kind::numbers, 2 * most_ranks, optional},
@@ -113,6 +115,7 @@ constexpr Field reports[] = {{"checkpoint", Kind::number, most_number, optional}
                              {"images", Kind::numbers, 2 * most_ranks, optional},
                              {"bytes", Kind::sizes, most_ranks, optional},
                              {"checksums", Kind::words, most_ranks, optional},
+                             {"deltas", Kind::objects, most_ranks, optional, joined_deltas},
                              {"stopped_ns", Kind::number, most_number, optional},
                              {"notices", Kind::texts, most_ranks, optional},
                              {"look", Kind::number, most_number, optional},

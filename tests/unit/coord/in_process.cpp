@@ -86,18 +86,29 @@ void InProcess::put(Frame frame)
 
 void InProcess::deliver()
 {
-    for (size_t i = 0; i < most_in_a_turn && !frames_.empty(); i++) {
-        const Frame frame = std::move(frames_.front());
-        if (const std::shared_ptr<End> to = frame.to.lock()) {
-            if (frame.is_last)
-                to->end();
-            else
-                to->take(frame.kind, frame.body);
-        }
-        frames_.pop_front();
-    }
+    for (size_t i = 0; i < most_in_a_turn && !frames_.empty(); i++)
+        deliver_one();
     if (!frames_.empty())
         loop_.after(0, [this] { deliver(); });
+}
+
+void InProcess::deliver_all()
+{
+    while (!frames_.empty())
+        deliver_one();
+}
+
+// It stays in the list meanwhile, so that another one does not begin a second delivery.
+void InProcess::deliver_one()
+{
+    const Frame frame = std::move(frames_.front());
+    if (const std::shared_ptr<End> to = frame.to.lock()) {
+        if (frame.is_last)
+            to->end();
+        else
+            to->take(frame.kind, frame.body);
+    }
+    frames_.pop_front();
 }
 
 Mailbox::Mailbox(Loop &loop) : loop_(loop), bell_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))

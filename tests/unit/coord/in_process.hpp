@@ -33,6 +33,7 @@ class InProcess
     using Stopped = std::shared_ptr<const bool>;
     Ends connect(Stopped one = {}, Stopped other = {});
     bool is_idle() const { return frames_.empty(); } // nothing is under way
+    void deliver_all();
 
   private:
     class End;
@@ -44,6 +45,7 @@ class InProcess
     };
     void put(Frame frame);
     void deliver();
+    void deliver_one();
 
     Loop &loop_;
     std::deque<Frame> frames_;

@@ -112,13 +112,28 @@ TEST_F(Joined, SignsOfLifeSayWhichQuestionTheyAnswer)
     EXPECT_EQ(sent[1].at("alive"), (json{7, 9}));
 }
 
-// What it is based on has no place in what is joined.
-TEST_F(Joined, ImageThatIsDeltaIsNotForJoining)
+TEST_F(Joined, DeltasSayWhatTheyAreBasedOn)
 {
-    Message delta = image(4, 10);
-    delta.fields["needs"] = {1, 0};
-    EXPECT_FALSE(joined.add(delta));
+    const auto delta = [](uint32_t rank, const std::vector<int> &needs) {
+        Message message = image(rank, 10 * rank);
+        message.fields["needs"] = needs;
+        return message;
+    };
+    EXPECT_TRUE(joined.add(delta(4, {1, 0})));
+    EXPECT_TRUE(joined.add(image(5, 50)));
     EXPECT_TRUE(sent.empty());
+    const auto based = [](const json &ranks, const std::vector<int> &needs) {
+        return json({{"ranks", ranks}, {"needs", needs}});
+    };
+    const json below = json::array({based({0, 1}, {1, 0}), based({3, 3}, {2})});
+    EXPECT_TRUE(joined.take(Message(Type::reports, {{"checkpoint", 1},
+                                                    {"images", json{0, 3}},
+                                                    {"bytes", json{1, 2, 3, 4}},
+                                                    {"deltas", below}})));
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].at("images"), (json{0, 5}));
+    EXPECT_EQ(sent[0].at("bytes"), (json{1, 2, 3, 4, 40, 50}));
+    EXPECT_EQ(sent[0].at("deltas"), json::array({based({0, 1, 4, 4}, {1, 0}), based({3, 3}, {2})}));
 }
 
 TEST_F(Joined, FailuresAndOtherWordsAreNotForJoining)
@@ -144,6 +159,13 @@ TEST_F(Joined, WhatNoDaemonSaysIsRefused)
                        {"images", json{0, 1}},
                        {"bytes", json{1, 2}},
                        {"checksums", json{"a"}}}));
+    // A delta that is no image; and one of more ranks than there are.
+    for (const json &ranks : {json{2, 2}, json{0, 6}})
+        EXPECT_FALSE(
+            take({{"checkpoint", 1},
+                  {"images", json{0, 1}},
+                  {"bytes", json{1, 2}},
+                  {"deltas", json::array({json({{"ranks", ranks}, {"needs", {0, 1}}})})}}));
     EXPECT_FALSE(take({{"look", 1}, {"alive", json{7, 9}}, {"growing", json{0, 1}}}));
 }
 

@@ -121,8 +121,12 @@ class NoImage final : public Imager
     {
         if (Result<void> made = is_real_ ? make(pid, place) : Result<void>(); !made)
             return made;
+        Taken taken;
+        if (!place.previous.empty()) // SEQ/DIRECTORY OF THE RANK/IMAGE
+            taken.needs = {std::stoi(
+                std::filesystem::path(place.previous).parent_path().parent_path().filename())};
         cut_ = loop_.after(0, std::move(events.cut));
-        end_ = loop_.after(0, [told = std::move(events.end)] { told(Taken{}); });
+        end_ = loop_.after(0, [taken, told = std::move(events.end)] { told(taken); });
         return {};
     }
     bool is_stopped_for(std::chrono::milliseconds /*time*/) override { return false; }
@@ -244,6 +248,7 @@ void LargeJob::add_ranks(Daemon &daemon, InProcess &post, uint32_t node)
         (node == 0 ? root_ranks_ : ranks_)
             .push_back(std::make_shared<StillRank>(here, rank_of(node, index), all));
     }
+    post.deliver_all(); // a rank may not wait for long before its first word
 }
 
 Result<std::shared_ptr<Channel>> LargeJob::connect(uint32_t from, const ParentAt &parent)
@@ -251,9 +256,7 @@ Result<std::shared_ptr<Channel>> LargeJob::connect(uint32_t from, const ParentAt
     if (parent.addresses == std::vector<std::string>{in_here}) {
         auto [here, there] =
             post_.connect(nodes_[from]->is_stopped, nodes_[parent.port]->is_stopped);
-        if (!nodes_[parent.port]->daemon->meet(there, parent.identity))
-            return Error(ECONNREFUSED, "it has not been told of the tree yet");
-        loop_.after(0, [here = here] { here->on_secure(); });
+        introduce({here, there}, parent);
         return here;
     }
     auto [here, there] = sockets();
@@ -264,6 +267,15 @@ Result<std::shared_ptr<Channel>> LargeJob::connect(uint32_t from, const ParentAt
     of_root_.push_back(channel);
     loop_.after(0, [channel] { channel->on_secure(); });
     return channel;
+}
+
+// A daemon tries for some seconds, but all of these have one processor.
+void LargeJob::introduce(const InProcess::Ends &ends, const ParentAt &parent)
+{
+    if (nodes_[parent.port]->daemon->meet(ends.second, parent.identity))
+        loop_.after(0, [here = ends.first] { here->on_secure(); });
+    else // it has not been told of the tree yet
+        loop_.after(look_first_ms, [this, ends, parent] { introduce(ends, parent); });
 }
 
 // ------------------------------------------------------------------------------------ commands
@@ -318,7 +330,9 @@ Figures LargeJob::checkpoint()
     const auto [to_before, from_before] = traffic();
     const double begin = seconds_of(CLOCK_MONOTONIC);
     const double root_begin = root_processor();
-    const Message end = ask(Message(Type::checkpoint, {{"directory", store_}}), Type::end);
+    const Message end = ask(Message(Type::checkpoint, {{"directory", store_},
+                                                       {"delta", size_.deltas ? "auto" : "none"}}),
+                            Type::end);
     Figures figures;
     const double now = seconds_of(CLOCK_MONOTONIC);
     figures.seconds = now - begin;

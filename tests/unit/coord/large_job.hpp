@@ -27,6 +27,7 @@ struct Size {
     uint32_t nodes = 1;
     uint32_t ranks_on_each = 1;
     bool images = false; // real ones, though empty; else there are no files of ranks
+    bool deltas = false; // each is based on the image before, if there is one
     bool cyclic = false; // ranks follow one another over the nodes
 };
 
@@ -62,6 +63,7 @@ class LargeJob
     void add_ranks(Daemon &daemon, InProcess &post, uint32_t node);
     uint32_t rank_of(uint32_t node, uint32_t index) const;
     Result<std::shared_ptr<Channel>> connect(uint32_t from, const ParentAt &parent);
+    void introduce(const InProcess::Ends &ends, const ParentAt &parent);
     Ways ways(uint32_t node);
     Message ask(const Message &request, Type answer);
     void wait_for_tree();

@@ -91,6 +91,29 @@ TEST(LargeJob, HasImagesWithMetadataOfTheirNodes)
     }
 }
 
+// What they are based on comes along the tree, too: the first daemon has no message of each rank.
+TEST(LargeJob, HasDeltas)
+{
+    const Variable patient("CRYO_DEADLINE", "60");
+    const Scratch scratch;
+    LargeJob job({.nodes = 40, .ranks_on_each = 4, .images = true, .deltas = true},
+                 scratch / "job");
+    for (int seq = 0; seq < 3; seq++)
+        expect_saved(job, 160);
+    for (const auto &entry : std::filesystem::directory_iterator(scratch / "job/snapshots")) {
+        const Result<SnapshotStore> store = SnapshotStore::open(entry.path());
+        ASSERT_TRUE(store) << store.error().text();
+        for (const auto &[seq, snapshot] : store->snapshots()) {
+            const std::vector<int> needs = seq == 0 ? std::vector<int>() : std::vector{seq - 1};
+            ASSERT_EQ(snapshot.images.size(), 160U);
+            for (const SnapshotImage &image : snapshot.images)
+                EXPECT_EQ(image.needs, needs);
+            const Result<void> whole = store->check(snapshot, Trust());
+            EXPECT_TRUE(whole) << whole.error().text();
+        }
+    }
+}
+
 // Daemons below it in the tree are not heard either.
 TEST(LargeJob, NamesTheDaemonThatKeepsOthersBack)
 {
