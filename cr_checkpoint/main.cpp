@@ -108,7 +108,7 @@ void tell(Options &options, const cryo::capture::Outcome &done)
                             {"tries", done.tries},           {"bytes", done.image.size},
                             {"stopped_ns", done.stopped_ns}, {"rehearsed_ns", done.rehearsed_ns},
                             {"total_ns", done.total_ns}};
-    if (options.second_url)
+    if (!options.second.empty())
         said["second"] = options.second;
     // If the image goes to standard output, nothing else may be written there.
     options.talk.summary(sentence, std::move(said),

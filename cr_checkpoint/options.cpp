@@ -55,7 +55,8 @@ void add_destination(CLI::App &app, Options &options)
     group->require_option(0, 1);
     app.add_option("--second", options.second,
                    "When the image is complete, and while the program goes on, send it to a server "
-                   "(cr_server) as well: cryo://HOST[:PORT]/NAME")
+                   "(cr_server) as well, cryo://HOST[:PORT]/NAME, or into an object store "
+                   "(cr_store), s3://BUCKET/NAME")
         ->type_name("URL");
 }
 

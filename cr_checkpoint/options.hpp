@@ -24,7 +24,7 @@ struct Options {
     std::string used; // the name of the backend that was chosen
     int handle = -1;  // of the process, if the caller has one
     int teller = -1;  // whom to ask for owners in a user namespace: base/owner_teller.hpp
-    std::optional<cryo::server::Url> second_url; // where a copy of the image is sent
+    std::optional<cryo::server::Url> second_url; // what `second` is, if it is at a server
     cryo::cli::Talk talk{"cr_checkpoint"};
 
     // As written on the command line.

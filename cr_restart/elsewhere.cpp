@@ -35,10 +35,11 @@ cryo::Result<cryo::backend::PrivateDirectory> bring_from_store(Options &options)
         cryo::backend::PrivateDirectory::make(cryo::backend::temporary_place(), "store");
     if (!made)
         return made.error().with_more(way_out);
-    const cryo::Result<std::string> image =
+    cryo::Result<cryo::cli::Brought> image =
         cryo::cli::bring_stored(options.stored, made->path() + "/image");
     if (!image)
         return image.error().code() == ENOSPC ? image.error().with_more(way_out) : image.error();
-    options.image = *image;
+    options.image = std::move(image->path);
+    options.stored = std::move(image->place); // of a series, the last one
     return made;
 }

@@ -88,8 +88,10 @@ cryo::Result<void> complete_keeping(Options &options)
     const bool is_no_file = options.request.fd >= 0 || options.url || !options.stored.empty();
     if (is_no_file && options.keeping.directory.empty())
         return cryo::Error(EINVAL, "--interval: with an image that is no file, --into is needed");
-    if (options.url) // its series is continued where that is the second place
+    if (options.url) // the series is continued where that is the second place
         options.keeping.image = options.url->text();
+    else if (!options.stored.empty())
+        options.keeping.image = options.stored;
     if (is_no_file) // images of it are nowhere: a new series begins
         return cryo::keeper::complete(options.keeping, options.keeping.directory);
     std::error_code error;

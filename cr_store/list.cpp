@@ -3,8 +3,10 @@
 
 #include "cli/text.hpp"
 
+#include <cerrno>
 #include <map>
-#include <set>
+#include <string_view>
+#include <tuple>
 
 namespace cryo::storing {
 
@@ -13,6 +15,8 @@ namespace {
 using store::Client;
 using store::Location;
 using store::Manifest;
+
+constexpr std::string_view latest_name = "latest";
 
 struct Place {
     bool committed = false;
@@ -47,6 +51,37 @@ cli::Json json_of(const Location &at, const Manifest &manifest)
 }
 
 } // namespace
+
+Result<Location> last_of_series(Client &client, const Location &place)
+{
+    const size_t slash = place.key.rfind('/');
+    const bool is_latest =
+        slash != std::string::npos && std::string_view(place.key).substr(slash + 1) == latest_name;
+    const Error none(ENOENT, place.text() + ": there is no such object");
+    if (!is_latest)
+        return none;
+    const Location series = {place.bucket, place.key.substr(0, slash + 1)};
+    const Result<std::vector<store::StoredObject>> objects = client.list(series);
+    if (!objects)
+        return objects.error();
+    const std::string manifest = "/" + std::string(store::manifest_name);
+    const store::StoredObject *last = nullptr;
+    for (const store::StoredObject &object : *objects) {
+        const size_t end = object.key.find('/', series.key.size());
+        if (end == std::string::npos || std::string_view(object.key).substr(end) != manifest)
+            continue;
+        // Servers tell the time in seconds. Then names tell which is the later one, as numbers do.
+        const auto order = [](const store::StoredObject &one) {
+            return std::tuple(std::string_view(one.modified), one.key.size(),
+                              std::string_view(one.key));
+        };
+        if (last == nullptr || order(*last) < order(object))
+            last = &object;
+    }
+    if (last == nullptr)
+        return none;
+    return Location{place.bucket, last->key.substr(0, last->key.size() - manifest.size())};
+}
 
 Result<void> list(Options &options, const store::Settings &settings, const Location &place)
 {

@@ -2,11 +2,12 @@
 // cr_store: keeps images and snapshots in object stores with the interface of Amazon S3.
 #include "cli/command.hpp"
 #include "cli/text.hpp"
-#include "found.hpp"
 #include "verbs.hpp"
 
 #include "base/path.hpp"
+#include "store/found.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 
@@ -19,6 +20,8 @@ using store::Contents;
 using store::Location;
 using store::Manifest;
 using store::Settings;
+
+constexpr uint64_t check_patience = 5; // seconds; while a program waits to be saved
 
 std::string what_is_in(const Manifest &manifest)
 {
@@ -46,13 +49,15 @@ Error with_way_out(const Error &error, const std::string &text)
 
 Result<void> push(Options &options, const Settings &settings, Location place)
 {
-    const Result<Contents> contents = contents_of(options.file);
+    const Result<Contents> contents = store::contents_of(options.file);
     if (!contents)
         return contents.error();
     if (options.place.ends_with('/') || place.key.empty())
         place = place.within(contents->name);
     const Result<store::Pushed> done =
         store::push(*contents, place, settings, move_options(options, place.text()));
+    if (!done && options.lines)
+        return done.error(); // the command that is ours knows the way out
     if (!done)
         return with_way_out(done.error(), "; the same command again sends what is missing");
     options.talk.notices(done->notices);
@@ -67,17 +72,21 @@ Result<void> push(Options &options, const Settings &settings, Location place)
     return {};
 }
 
-Result<Manifest> manifest_at(const Options &options, const Settings &settings,
-                             const Location &place)
+// `place` becomes that of the last one of a series, if its latest is meant.
+Result<Manifest> manifest_at(const Options &options, const Settings &settings, Location &place)
 {
     Client client(settings, terms_of(options));
     Result<Manifest> manifest = Manifest::read(client, place);
-    if (!manifest && manifest.error().code() == ENOENT)
-        return manifest.error().with_more("; `cr_store list` shows what is complete");
-    return manifest;
+    if (manifest || manifest.error().code() != ENOENT)
+        return manifest;
+    if (const Result<Location> last = last_of_series(client, place)) {
+        place = *last;
+        return Manifest::read(client, place);
+    }
+    return manifest.error().with_more("; `cr_store list` shows what is complete");
 }
 
-Result<void> pull(Options &options, const Settings &settings, const Location &place)
+Result<void> pull(Options &options, const Settings &settings, Location place)
 {
     const Result<Manifest> manifest = manifest_at(options, settings, place);
     if (!manifest)
@@ -96,7 +105,7 @@ Result<void> pull(Options &options, const Settings &settings, const Location &pl
     return {};
 }
 
-Result<void> verify(Options &options, const Settings &settings, const Location &place)
+Result<void> verify(Options &options, const Settings &settings, Location place)
 {
     const Result<Manifest> manifest = manifest_at(options, settings, place);
     if (!manifest)
@@ -110,12 +119,32 @@ Result<void> verify(Options &options, const Settings &settings, const Location &
     return done;
 }
 
+// No right is tried out but that to read.
+Result<void> check(Options &options, const Settings &settings, const Location &place)
+{
+    if (options.connect) {
+        Client client(settings, {.patience = std::chrono::seconds(
+                                     std::min(options.patience, check_patience))});
+        const Location manifest = place.within(store::manifest_name);
+        const Result<std::string> there = client.read(manifest, store::largest_manifest);
+        if (!there && there.error().code() != ENOENT)
+            return there.error();
+        // Whether it is the bucket that is missing: there may be no right to a list.
+        const Result<std::vector<store::StoredObject>> listed = client.list(manifest);
+        if (!there && !listed && listed.error().code() != EACCES)
+            return listed.error();
+    }
+    options.talk.result(place.text(), {{"place", place.text()}});
+    return {};
+}
+
 Result<void> work(Options &options)
 {
     const Result<Location> place = Location::parse(options.place);
     if (!place)
         return place.error();
-    if (place->key.empty() && options.verb != Verb::push && options.verb != Verb::list)
+    if (place->key.empty() && options.verb != Verb::push && options.verb != Verb::list &&
+        options.verb != Verb::check)
         return Error(EINVAL, place->text() + ": is a bucket; name what is in it");
     const Result<Settings> settings = Settings::from_environment();
     if (!settings)
@@ -131,6 +160,8 @@ Result<void> work(Options &options)
         return verify(options, *settings, *place);
     case Verb::remove:
         return remove(options, *settings, *place);
+    case Verb::check:
+        return check(options, *settings, *place);
     }
     return {};
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "options.hpp"
 
+#include "base/print.hpp"
 #include "cli/command.hpp"
 #include "cli/number.hpp"
+
+#include <cstdio>
+#include <functional>
 
 namespace cryo::storing {
 
@@ -42,6 +46,7 @@ class Parser
         place(verify, "What was pushed");
         moving(verify);
         place(verb(Verb::remove, "remove", "Removes it, complete or not"), "What was pushed");
+        for_commands(push, verb(Verb::check, "check", "Whether something could be put there"));
         app_.footer("\"cr_store COMMAND --help\" lists the options of a command. The server and "
                     "the credentials are\nthose of AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ... or "
                     "~/.aws: see cr_store(1).");
@@ -60,7 +65,8 @@ class Parser
         sub->add_option("--patience", o_.patience,
                         "Seconds for which a request is repeated that fails for a cause that may "
                         "pass (default: 60)")
-            ->transform(cli::zero_or_more() & CLI::Range(uint64_t(0), longest_patience));
+            ->transform(cli::zero_or_more() & CLI::Range(uint64_t(0), longest_patience))
+            ->envname("CRYO_STORE_PATIENCE");
         o_.talk.add_options(*sub);
         return sub;
     }
@@ -76,10 +82,32 @@ class Parser
             ->transform(cli::above_zero() & CLI::Range(1U, most_connections));
     }
 
+    // What other commands say that have this one do the work (userlib/cli/stored.hpp).
+    void for_commands(CLI::App *push, CLI::App *check)
+    {
+        push->add_flag("--lines", o_.lines)->group("");
+        push->add_option("--byte-rate", o_.byte_rate)->group("");
+        check->group("");
+        check->add_flag("--connect", o_.connect, "Ask the server, too");
+        place(check, "Where");
+    }
+
     Options &o_;
     CLI::App app_{"Keeps images and snapshots in object stores with the interface of Amazon S3.",
                   command};
 };
+
+// At most a hundred of them.
+std::function<void(uint64_t, uint64_t)> tell_lines()
+{
+    return [told = uint64_t(0)](uint64_t done, uint64_t total) mutable {
+        if (done - told < total / 100 && done < total)
+            return;
+        told = done;
+        print("{}\n", cli::Json({{"done", done}, {"of", total}}).dump());
+        fflush(stdout);
+    };
+}
 
 } // namespace
 
@@ -91,10 +119,10 @@ std::optional<int> parse(int argc, char **argv, Options &options)
 store::MoveOptions move_options(Options &options, const std::string &what)
 {
     return {.patience = std::chrono::seconds(options.patience),
-            .rate = options.rate << 20,
+            .rate = options.byte_rate != 0 ? options.byte_rate : options.rate << 20,
             .connections = options.connections,
             .part_size = options.part_size,
-            .progress = options.talk.progress(what)};
+            .progress = options.lines ? tell_lines() : options.talk.progress(what)};
 }
 
 } // namespace cryo::storing

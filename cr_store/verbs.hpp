@@ -13,6 +13,10 @@ Result<void> list(Options &options, const store::Settings &settings, const store
 Result<void> remove(Options &options, const store::Settings &settings,
                     const store::Location &place);
 
+// The last that was put below the place above, if the place's own name is "latest". ENOENT: there
+// is none.
+Result<store::Location> last_of_series(store::Client &client, const store::Location &place);
+
 inline store::Terms terms_of(const Options &options)
 {
     return {.patience = std::chrono::seconds(options.patience)};

@@ -145,14 +145,16 @@ Result<std::string> bring_job(const Options &options, const std::string &base)
     while (name.ends_with('/'))
         name.pop_back();
     const std::string directory = base + name.substr(name.rfind('/'));
-    Result<std::string> brought = cryo::cli::bring_stored(options.handle, directory);
+    Result<cryo::cli::Brought> brought = cryo::cli::bring_stored(options.handle, directory);
     if (!brought && brought.error().code() == EEXIST)
         return brought.error().with_more(
             fmt::format("; if it is this snapshot, `{} {}` starts it", options.command, directory));
     if (brought)
         cryo::cli::say(options.command, fmt::format("{}: is in {} now, from where the job starts",
-                                                    options.handle, *brought));
-    return brought;
+                                                    options.handle, brought->path));
+    if (!brought)
+        return brought.error();
+    return std::move(brought->path);
 }
 
 } // namespace

@@ -1,51 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/stored.hpp"
 
-#include "base/contents.hpp"
-#include "base/pipe.hpp"
-#include "cli/error_json.hpp"
 #include "cli/place.hpp"
 
 #include <cerrno>
-#include <csignal>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace cryo::cli {
 
 namespace {
 
-constexpr int not_started = 127;
+using nlohmann::json;
 
-// Messages are on standard output (--json), and become ours.
-[[noreturn]] void become_store(const std::string &command, const std::string &place,
-                               const std::string &directory, int output, pid_t parent)
+constexpr const char *helper_name = "cr_store";
+
+// Beside this command; or beside the commands, as seen from a program in the folder of libraries.
+Result<std::string> find_helper(const std::string &place)
 {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(not_started);
-    dup2(output, STDOUT_FILENO);
-    const int nothing = open("/dev/null", O_RDWR);
-    dup2(nothing, STDIN_FILENO);
-    dup2(nothing, STDERR_FILENO);
-    execl(command.c_str(), "cr_store", "pull", "--json", place.c_str(), directory.c_str(), nullptr);
-    _exit(not_started);
+    const std::string usual = command(helper_name);
+    for (const std::string &path :
+         {usual, command(std::string(CRYO_BIN_FROM_HELPERS "/") + helper_name)}) {
+        if (access(path.c_str(), X_OK) == 0)
+            return path;
+    }
+    return Error(ENOENT, fmt::format("{}: object stores are spoken to by {}, which is not here "
+                                     "({}); it is in the package cryo-store",
+                                     place, helper_name, usual));
 }
 
-Result<std::string> path_in(const std::string &said, const Error &otherwise)
+Result<json> ask(const std::string &verb, const std::string &place,
+                 const std::vector<std::string> &more, const TellProgress &progress = {})
 {
-    const nlohmann::json answer = nlohmann::json::parse(said, nullptr, false);
-    if (!answer.is_object())
-        return otherwise;
-    if (const auto error = answer.find("error"); error != answer.end() && error->is_object())
-        return error_from(nlohmann::ordered_json(*error));
-    const auto path = answer.find("path");
-    if (path == answer.end() || !path->is_string())
-        return otherwise;
-    return path->get<std::string>();
+    const Result<std::string> program = find_helper(place);
+    if (!program)
+        return program.error();
+    std::vector<std::string> words = {*program, verb, "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_helper(std::move(words), {.quiet = true, .progress = progress});
+}
+
+Result<std::string> text_in(const json &said, const char *name)
+{
+    const auto text = said.find(name);
+    if (text == said.end() || !text->is_string())
+        return Error(EPROTO, std::string(helper_name) + ": does not say what it has done");
+    return text->get<std::string>();
 }
 
 } // namespace
@@ -55,34 +55,56 @@ bool is_stored(std::string_view named)
     return named.starts_with("s3://");
 }
 
-Result<std::string> bring_stored(const std::string &place, const std::string &directory)
+Result<Brought> bring_stored(const std::string &place, const std::string &directory)
 {
-    const std::string command = cli::command("cr_store");
-    if (access(command.c_str(), X_OK) != 0)
-        return Error(ENOENT, fmt::format("{}: images in object stores are brought by cr_store, "
-                                         "which is not here ({}); it is in the package cryo-store",
-                                         place, command));
-    Result<PipeEnds> ends = make_pipe();
-    if (!ends)
-        return ends.error();
-    const pid_t self = getpid();
-    const pid_t child = fork();
-    if (child < 0)
-        return Error::from_errno("fork", errno);
-    if (child == 0)
-        become_store(command, place, directory, ends->write.get(), self);
-    ends->write.reset();
-    const Result<std::string> said = contents(ends->read.get(), "cr_store");
-    int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    const Result<json> said = ask("pull", place, {"--", place, directory});
     if (!said)
         return said.error();
-    const std::string end = WIFSIGNALED(status)
-                                ? fmt::format("was ended by signal {}", WTERMSIG(status))
-                                : fmt::format("ended with status {}", WEXITSTATUS(status));
-    return path_in(*said,
-                   Error(EIO, fmt::format("{}: cr_store {}, and did not say why", place, end)));
+    Result<std::string> path = text_in(*said, "path");
+    Result<std::string> from = text_in(*said, "place");
+    if (!path || !from)
+        return path ? from.error() : path.error();
+    return Brought{std::move(*path), std::move(*from)};
+}
+
+Result<void> check_stored(const std::string &place, bool connect)
+{
+    std::vector<std::string> words = {"--", place};
+    if (connect)
+        words.insert(words.begin(), "--connect");
+    const Result<json> said = ask("check", place, words);
+    return said ? Result<void>() : Result<void>(said.error());
+}
+
+Result<Pushed> push_stored(const std::string &path, const std::string &place,
+                           const PushOptions &options)
+{
+    const Result<json> said = ask(
+        "push", place, {"--lines", fmt::format("--byte-rate={}", options.rate), "--", path, place},
+        options.progress);
+    Result<std::string> where = said ? text_in(*said, "place") : said.error();
+    if (!where)
+        return where.error();
+    return Pushed{std::move(*where), said->value("notices", std::vector<std::string>())};
+}
+
+Result<std::vector<StoredPlace>> list_stored(const std::string &place)
+{
+    const Result<json> said = ask("list", place, {"--", place});
+    if (!said)
+        return said.error();
+    std::vector<StoredPlace> places;
+    for (const json &one : said->value("places", json::array())) {
+        if (one.value("complete", false))
+            places.push_back({one.value("place", std::string()), one.value("bytes", uint64_t(0))});
+    }
+    return places;
+}
+
+Result<void> remove_stored(const std::string &place)
+{
+    const Result<json> said = ask("remove", place, {"--", place});
+    return said ? Result<void>() : Result<void>(said.error());
 }
 
 } // namespace cryo::cli

@@ -127,11 +127,11 @@ Result<std::vector<std::string>> Flusher::wanted() const
 Result<void> Flusher::work(const std::vector<std::string> &names, unsigned keep,
                            Images images) const
 {
-    if (server_) {
+    if (remote_) {
         std::set<std::string> may_go;
         for (const auto &[name, id] : images)
             may_go.insert(name);
-        return names.empty() ? Result<void>() : server_->send(from_, names, may_go);
+        return names.empty() ? Result<void>() : remote_->send(from_, names, may_go);
     }
     to_.remove_abandoned();
     if (names.empty())

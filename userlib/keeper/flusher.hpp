@@ -11,10 +11,10 @@
 #pragma once
 
 #include "base/fd.hpp"
-#include "keeper/at_server.hpp"
+#include "keeper/remote_series.hpp"
 #include "keeper/series.hpp"
 
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 #include <sys/types.h>
@@ -29,15 +29,17 @@ class Flusher
         : from_(std::move(from)), to_(std::move(to)), bandwidth_(bandwidth)
     {}
 
-    // To a server; no more than its bandwidth.
-    Flusher(Series from, AtServer to) : from_(std::move(from)), to_({}), server_(std::move(to)) {}
+    // To what is no directory; no more than its bandwidth.
+    Flusher(Series from, std::shared_ptr<const RemoteSeries> to)
+        : from_(std::move(from)), to_({}), remote_(std::move(to))
+    {}
 
     bool active() const { return child_ > 0; }
     // Readable when copying has ended.
     int fd() const { return ended_.get(); }
     // Copies the newest image and all that it needs, as far as they are missing, then prunes the
     // second directory. The copying process closes `locks`. `images` were made by this series, here
-    // or there; at a server those of them go that are not here any more.
+    // or there; from what is no directory those of them go that are not here any more.
     Result<void> begin(unsigned keep, const Images &images, const std::vector<int> &locks);
     // Waits for the end of copying. Returns the seconds that it took.
     Result<double> end();
@@ -52,7 +54,7 @@ class Flusher
     Result<void> place(const std::string &made, const std::string &name) const;
 
     Series from_, to_;
-    std::optional<AtServer> server_; // in its place
+    std::shared_ptr<const RemoteSeries> remote_; // in its place, if it is there
     uint64_t bandwidth_ = 0;
     pid_t child_ = 0;
     Fd ended_; // read end of a pipe on which the child reports its error

@@ -5,6 +5,7 @@
 
 #include "cli/error_json.hpp"
 #include "cli/text.hpp"
+#include "server/url.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -72,8 +73,8 @@ Keeper::Keeper(Settings settings, pid_t pid, Fd program)
       series_(settings_.directory), schedule_(settings_), born_(monotonic_now())
 {
     if (!server::scheme_of(settings_.second).empty()) {
-        server_.emplace(AtServer::at(settings_.second, settings_.bandwidth));
-        flusher_.emplace(series_, *server_);
+        remote_ = RemoteSeries::at(settings_.second, settings_.bandwidth);
+        flusher_.emplace(series_, remote_);
     } else if (!settings_.second.empty()) {
         second_.emplace(settings_.second);
         flusher_.emplace(series_, *second_, settings_.bandwidth);
@@ -96,7 +97,7 @@ Result<void> Keeper::prepare()
     }
     if (Result<void> good = check_images(); !good)
         return good;
-    if (Result<void> good = check_server(); !good)
+    if (Result<void> good = check_remote(); !good)
         return good;
     if (Result<void> good = learn_images(); !good)
         return good;
@@ -311,8 +312,8 @@ void Keeper::flush()
 {
     if (!flusher_ || flusher_->active())
         return;
-    if (server_)
-        return flush_to_server();
+    if (remote_)
+        return flush_to_remote();
     Images images = second_state_->images();
     images.merge(state_->images());
     second_state_->set_images(images);        // before they are copied
@@ -329,7 +330,7 @@ void Keeper::flushed()
     const Result<double> took = flusher_->end();
     tidy(); // what had to stay for the copying
     if (!took) {
-        if (server_ && took.error().code() == EEXIST)
+        if (remote_ && took.error().code() == EEXIST)
             note_not_sent(copied);
         // Checkpoints continue, and the error names another file each time: report it only once.
         const std::string text = took.error().within("copying to " + settings_.second).text();
@@ -341,7 +342,7 @@ void Keeper::flushed()
     }
     copying_fails_ = false;
     schedule_.flushed(*took);
-    if (server_)
+    if (remote_)
         note_sent();
     else
         note_copies();
@@ -356,7 +357,7 @@ bool Keeper::save(Reason reason)
     const Result<std::string> first = series_.next();
     // The second directory may be unavailable for a while.
     const Result<std::string> after = second_   ? second_->next()
-                                      : server_ ? Series::after(server_newest_)
+                                      : remote_ ? Series::after(remote_newest_)
                                                 : first;
     const Result<Cost> cost =
         first ? take(after ? std::max(*first, *after) : *first) : Result<Cost>(first.error());

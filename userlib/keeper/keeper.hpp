@@ -9,15 +9,16 @@
 #pragma once
 
 #include "base/fd.hpp"
-#include "keeper/at_server.hpp"
 #include "keeper/flusher.hpp"
 #include "keeper/metrics.hpp"
+#include "keeper/remote_series.hpp"
 #include "keeper/schedule.hpp"
 #include "keeper/series.hpp"
 #include "keeper/settings.hpp"
 #include "keeper/state.hpp"
 #include "keeper/worker.hpp"
 
+#include <memory>
 #include <optional>
 
 namespace cryo::keeper {
@@ -51,9 +52,9 @@ class Keeper
     Result<void> check_second();
     Result<void> check_images() const;
     Result<void> learn_images();
-    Result<void> check_server();
+    Result<void> check_remote();
     void name_series();
-    void flush_to_server();
+    void flush_to_remote();
     void note_sent();
     void note_not_sent(const std::set<std::string> &names);
     std::string newest_there() const;
@@ -67,9 +68,9 @@ class Keeper
     Fd signals_; // SIGUSR1: now; SIGTERM: now, and end
     Series series_;
     std::optional<Series> second_;
-    std::optional<AtServer> server_; // in its place
-    std::string server_newest_;      // what it has, or is being sent
-    Images going_;                   // what it is to remove, of the images sent before
+    std::shared_ptr<const RemoteSeries> remote_; // in its place
+    std::string remote_newest_;                  // what that has, or is being sent
+    Images going_;                               // what it is to remove, of the images sent before
     Schedule schedule_;
     std::optional<Flusher> flusher_;
     std::optional<State> state_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a keeper does before it makes images, and where they are copied to a server, of each.
+// What a keeper does before it makes images, and where they are copied to what is no directory, of
+// each.
 #include "keeper/keeper.hpp"
 
 #include <cerrno>
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *second_name = "second"; // in the state: which server has what was sent
+constexpr const char *second_name = "second"; // in the state: which place has what was sent
 
 std::string new_series_name()
 {
@@ -102,17 +103,17 @@ void Keeper::name_series()
         state_->set("series", new_series_name());
 }
 
-// Refuses a series at a server that has images of another run. One that a restart has its image
+// Refuses a series elsewhere that has images of another run. One that a restart has its image
 // from is continued, as when the first directory was lost with its machine.
-Result<void> Keeper::check_server()
+Result<void> Keeper::check_remote()
 {
-    if (!server_)
+    if (!remote_)
         return {};
     const Result<std::string> first = series_.newest();
-    const Result<std::string> newest = first ? server_->newest() : first;
+    const Result<std::string> newest = first ? remote_->newest() : first;
     if (!newest)
         return newest.error();
-    server_newest_ = *newest;
+    remote_newest_ = *newest;
     const bool is_known = state_->get(second_name, std::string()) == settings_.second;
     const bool goes_on = fs::path(settings_.image).parent_path() == settings_.second;
     if (!newest->empty() && !is_known && !(goes_on && first->empty()))
@@ -126,7 +127,7 @@ Result<void> Keeper::check_server()
     return {};
 }
 
-void Keeper::flush_to_server()
+void Keeper::flush_to_remote()
 {
     remember(); // that the series is ours, before there is an image of it
     Images sent = state_->sent();
@@ -141,8 +142,8 @@ void Keeper::flush_to_server()
     for (const std::string &name : flusher_->copying()) {
         if (const auto known = images.find(name); known != images.end())
             sent.insert(*known);
-        if (server_newest_.empty() || Series::comes_before(server_newest_, name))
-            server_newest_ = name;
+        if (remote_newest_.empty() || Series::comes_before(remote_newest_, name))
+            remote_newest_ = name;
     }
     state_->set_sent(sent);
 }
@@ -168,7 +169,7 @@ void Keeper::note_sent()
 
 std::string Keeper::newest_there() const
 {
-    return server_ ? server_newest_ : newest_in(*second_);
+    return remote_ ? remote_newest_ : newest_in(*second_);
 }
 
 } // namespace cryo::keeper

@@ -4,8 +4,9 @@
 #include "base/clock.hpp"
 #include "base/path.hpp"
 #include "base/printable.hpp"
-#include "keeper/at_server.hpp"
+#include "keeper/remote_series.hpp"
 #include "keeper/slurm.hpp"
+#include "server/url.hpp"
 
 #include <cerrno>
 #include <charconv>
@@ -70,19 +71,14 @@ Result<double> moment(const std::string &text)
 Result<void> complete_url(Settings &settings)
 {
     std::string &second = settings.second;
-    const std::string scheme = server::scheme_of(second);
-    if (scheme.empty())
+    if (server::scheme_of(second).empty())
         return {};
-    if (scheme != server::url_scheme)
-        return Error(ENOTSUP, fmt::format("--second: images are copied to a directory or to "
-                                          "cryo://, not to {}://",
-                                          scheme));
-    Result<std::string> place = AtServer::place(second);
+    Result<std::string> place = RemoteSeries::place(second);
     if (!place)
         return place.error().within("--second");
     std::string &delta = settings.common.delta;
     if (delta != "auto" && delta != "none")
-        return Error(ENOTSUP, "--second: a restart from a server takes whole images, none of "
+        return Error(ENOTSUP, "--second: a restart from there takes whole images, none of "
                               "--delta; leave that out, or copy to a directory");
     delta = "none";
     second = *place;
@@ -163,8 +159,9 @@ void add_options(CLI::App &app, Settings &settings)
         "auto (what Slurm says)")
         ->type_name("TIME");
     auto *second = add("--second", settings.second,
-                       "Copy the images to this directory while the program goes on, or to a "
-                       "server (cr_server): cryo://HOST[:PORT]/SERIES")
+                       "Copy the images to this directory while the program goes on, to a server "
+                       "(cr_server), cryo://HOST[:PORT]/SERIES, or into an object store "
+                       "(cr_store), s3://BUCKET/SERIES")
                        ->type_name("DIRECTORY");
     add("--bandwidth", settings.bandwidth, "At most this many bytes a second, such as 100M")
         ->transform(CLI::AsSizeValue(false))

@@ -27,6 +27,7 @@ struct Words {
     std::string verb = {};
     std::string url = {};
     bool replace = false;
+    bool connect = false;
     uint64_t rate = 0;
     std::string checksum = {};
 };
@@ -101,9 +102,13 @@ Result<json> work(const Words &words)
     const Result<std::string> secret = read_key(usual_key_file());
     if (!secret)
         return secret.error();
+    if (words.verb == "check" && !words.connect)
+        return json{{"key", true}};
     Result<Client> client = Client::connect(url->at, *secret, own_identity());
     if (!client)
         return client.error();
+    if (words.verb == "check")
+        return json{{"key", true}};
     if (words.verb == "list")
         return list(*client, *url);
     if (url->image.name.empty())
@@ -126,8 +131,9 @@ int run(int argc, char **argv)
     Words words;
     app.add_option("VERB", words.verb, "What is to be done")
         ->required()
-        ->check(CLI::IsMember({"put", "get", "list", "remove"}));
+        ->check(CLI::IsMember({"check", "put", "get", "list", "remove"}));
     app.add_option("URL", words.url, "Which image, or series")->required();
+    app.add_flag("--connect", words.connect, "Of check: the server, too, not only the key for it");
     app.add_flag("--replace", words.replace, "Of put: an image of that name is replaced");
     app.add_option("--rate", words.rate, "Of put: at most so many bytes a second");
     app.add_option("--checksum", words.checksum, "Of remove: only the image that has it");

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "cli/helper.hpp"
 #include "server/url.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ struct Stored {
     std::string checksum = {};
 };
 
-using TellProgress = std::function<void(uint64_t done, uint64_t total)>;
+using cli::TellProgress;
 
 struct Sending {
     bool replace = false; // else what is there with other contents is an error, EEXIST
@@ -32,6 +32,9 @@ struct Sending {
     TellProgress progress = {};
 };
 
+// What would fail at once if an image were sent: there is no key, or no server that has it.
+enum class Check { key, server };
+Result<void> check_sending(const Url &url, Check what);
 // The file's contents; its position stays.
 Result<Stored> send_image(const Url &url, int fd, const Sending &how);
 // Into a file that is open for reading and writing. `latest` in a series that has no image of that

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <fmt/format.h>
+#include <utility>
 
 namespace cryo::server {
 
@@ -103,6 +104,19 @@ Result<Url> Url::parse(std::string_view text)
             EINVAL, fmt::format("{}: an image at a server is named NAME or SERIES/NAME, each of at "
                                 "most {} letters, digits and . _ + @ -, without a dot in front",
                                 what, most_name));
+    return url;
+}
+
+Result<Url> Url::parse_series(std::string_view text)
+{
+    Result<Url> url = parse(text);
+    if (!url)
+        return url;
+    if (url->image.series.empty())
+        std::swap(url->image.series, url->image.name);
+    if (url->image.series.empty() || !url->image.name.empty())
+        return Error(EINVAL,
+                     fmt::format("{}: wants a series at a server, as in cryo://n7/solver", text));
     return url;
 }
 

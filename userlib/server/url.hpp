@@ -46,6 +46,8 @@ struct Url {
     ImageName image = {}; // both may be empty: all images, or all of a series ("cryo://n7/solver/")
 
     static Result<Url> parse(std::string_view text);
+    // Of a series, with or without a slash at its end: the image has no name.
+    static Result<Url> parse_series(std::string_view text);
     std::string text() const;
     std::string text_of(const ImageName &other) const; // at this server
 };

@@ -12,14 +12,16 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "store/client.hpp"
 #include "store/contents.hpp"
+#include "store/location.hpp"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace cryo::store {
+
+class Client;
 
 struct StoredFile {
     std::string name = {};

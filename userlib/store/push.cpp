@@ -1,62 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "store/push.hpp"
 
-#include "image/checksum.hpp"
 #include "store/claim.hpp"
+#include "store/client.hpp"
+#include "store/measured.hpp"
 #include "store/mover.hpp"
 #include "store/parallel.hpp"
 
-#include <algorithm>
 #include <cerrno>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <set>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
-#include <unistd.h>
 
 namespace cryo::store {
 
 namespace {
-
-// Which file it is, and whether it is as it was.
-struct State {
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    int64_t changed_s, changed_ns;
-    bool operator==(const State &) const = default;
-};
-
-Result<State> state_of(int fd, const std::string &name)
-{
-    struct stat status = {};
-    if (fstat(fd, &status) != 0)
-        return Error::from_errno(name, errno);
-    return State{status.st_dev, status.st_ino, status.st_size, status.st_ctim.tv_sec,
-                 status.st_ctim.tv_nsec};
-}
-
-Result<StoredFile> measure(int fd, const std::string &name)
-{
-    StoredFile file{.name = name};
-    image::Hasher hasher;
-    std::vector<uint8_t> buffer(1 << 20);
-    for (;;) {
-        const ssize_t n = pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(file.bytes));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return Error::from_errno(name, errno);
-        if (n == 0)
-            break;
-        hasher.add({buffer.data(), static_cast<size_t>(n)});
-        file.bytes += static_cast<uint64_t>(n);
-    }
-    file.checksum = hasher.digest().hex();
-    return file;
-}
 
 class Push
 {
@@ -70,7 +29,7 @@ class Push
         made_.manifest.name = contents.name;
         made_.manifest.root = contents.root;
         made_.manifest.files.resize(contents.files.size());
-        states_.resize(contents.files.size());
+        measured_.resize(contents.files.size());
     }
 
     Result<Pushed> run();
@@ -88,29 +47,22 @@ class Push
     const MoveOptions &options_;
     Mover mover_;
     Pushed made_;
-    std::vector<State> states_; // of the files, before they were measured
+    std::vector<Measured> measured_;
     std::atomic<uint64_t> sent_ = 0;
 };
 
 Result<void> Push::measure_all()
 {
-    Result<void> done =
-        parallel(contents_.files.size(), mover_.files_at_once(), mover_.ended(),
-                 [this](unsigned, size_t index) -> Result<void> {
-                     const Content &content = contents_.files[index];
-                     const Result<Fd> file = content.open();
-                     if (!file)
-                         return file.error();
-                     const Result<State> state = state_of(file->get(), content.name);
-                     if (!state)
-                         return state.error();
-                     states_[index] = *state;
-                     Result<StoredFile> measured = measure(file->get(), content.name);
-                     if (!measured)
-                         return measured.error();
-                     made_.manifest.files[index] = std::move(*measured);
-                     return {};
-                 });
+    Result<void> done = parallel(contents_.files.size(), mover_.files_at_once(), mover_.ended(),
+                                 [this](unsigned, size_t index) -> Result<void> {
+                                     Result<Measured> measured =
+                                         Measured::of(contents_.files[index]);
+                                     if (!measured)
+                                         return measured.error();
+                                     made_.manifest.files[index] = measured->file();
+                                     measured_[index] = std::move(*measured);
+                                     return {};
+                                 });
     mover_.expect(made_.manifest.bytes());
     return done;
 }
@@ -133,14 +85,7 @@ Result<void> Push::put(size_t index)
     if (!opened)
         return opened.error();
     // The file was read for its checksum, which the object is named by, and is read again.
-    const auto is_as_it_was = [&]() -> Result<void> {
-        const Result<State> state = state_of(opened->get(), file.name);
-        if (!state)
-            return state.error();
-        return *state == states_[index]
-                   ? Result<void>()
-                   : Error(EAGAIN, file.name + ": was changed while it was sent");
-    };
+    const auto is_as_it_was = [&] { return measured_[index].check_unchanged(opened->get()); };
     const Result<UploadOutcome> done = upload(
         {.fd = opened->get(), .name = file.name, .bytes = file.bytes, .check = is_as_it_was}, at,
         {.settings = settings_,

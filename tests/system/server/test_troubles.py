@@ -135,11 +135,31 @@ class Troubles(serving.Case):
         program = self.start()
         self.serve()
         os.rename(self.path("key"), self.path("theirs"))
-        self.assertIn("'cr_server --new-key' makes one", self.refuse_second(errno.ENOENT, program))
+        said = self.refuse(errno.ENOENT, "-f", "image", "--second", self.url("a"), program.pid)
+        self.assertIn("'cr_server --new-key' makes one", said)
+        self.assertNotIn("image", self.files()) # that was known before
         self.assertEqual(0, self.run_command("cr_server", "--new-key").returncode)
         self.assertIn("has another key", self.refuse_second(errno.EACCES, program))
         self.assertEqual([], self.stored())
         self.assert_unharmed(program, "image")
+
+    def test_program_that_would_be_ended(self):
+        """What fails for certain is refused before."""
+        program = self.start()
+        self.serve()
+        os.rename(self.path("key"), self.path("theirs"))
+        for how in "--kill", "--term":
+            said = self.refuse(errno.ENOENT, how, "-f", "image", "--second", self.url("a"), program.pid)
+            self.assertIn("--second: ", said)
+        self.assertEqual(0, self.run_command("cr_server", "--new-key").returncode)
+        said = self.refuse(errno.EACCES, "--kill", "-f", "image", "--second", self.url("a"), program.pid)
+        self.assertIn("has another key", said)
+        self.end_server()
+        said = self.refuse(errno.ECONNREFUSED, "--kill", "-f", "image", "--second", self.url("a"), program.pid)
+        self.assertIn("there is no server of images", said)
+        self.refuse(errno.ENOENT, "--kill", "-f", "image", "--second", "cryo://host.invalid/a", program.pid)
+        self.assert_alive(program)
+        self.assertNotIn("image", self.files())
 
     def test_no_server(self):
         program = self.start()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "found.hpp"
+#include "store/found.hpp"
 
 #include "base/directory.hpp"
 #include "base/path.hpp"
@@ -15,13 +15,9 @@
 #include <memory>
 #include <sys/stat.h>
 
-namespace cryo::storing {
+namespace cryo::store {
 
 namespace {
-
-using store::Content;
-using store::Contents;
-using store::Kind;
 
 constexpr const char *job_metadata = "global_snapshot_meta.data";
 
@@ -197,7 +193,7 @@ Result<Contents> job_at(const std::string &path)
     const Trust trust;
     if (Result<void> good = snapshots.check_metadata(trust); !good)
         return good.error();
-    Result<Fd> metadata = store::file_of_text(text);
+    Result<Fd> metadata = file_of_text(text);
     if (!metadata)
         return metadata.error();
     const auto kept = std::make_shared<Fd>(std::move(*metadata));
@@ -240,4 +236,4 @@ Result<Contents> contents_of(const std::string &named)
     return image_at(path);
 }
 
-} // namespace cryo::storing
+} // namespace cryo::store

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "store/fresh_directory.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace cryo::store {
+
+namespace {
+
+// The directories that the names of the files want.
+std::set<std::string> directories_of(const Manifest &manifest)
+{
+    std::set<std::string> directories;
+    for (const StoredFile &file : manifest.files) {
+        for (size_t at = file.name.find('/'); at != std::string::npos;
+             at = file.name.find('/', at + 1))
+            directories.insert(file.name.substr(0, at));
+    }
+    return directories;
+}
+
+} // namespace
+
+Result<FreshDirectory> FreshDirectory::make(const std::string &wanted, const Manifest &manifest)
+{
+    struct stat status = {};
+    if (lstat(wanted.c_str(), &status) == 0)
+        return Error::from_errno(wanted, EEXIST);
+    std::string path = wanted + ".pulled-XXXXXX";
+    if (mkdtemp(path.data()) == nullptr)
+        return Error::from_errno(wanted, errno);
+    Result<Directory> opened = Directory::open(path);
+    if (!opened)
+        return opened.error();
+    FreshDirectory made(std::move(path), wanted, std::move(*opened));
+    made.below_ = directories_of(manifest);
+    for (const std::string &name : made.below_) {
+        const std::string whole = made.path_ + "/" + name;
+        if (mkdir(whole.c_str(), 0700) != 0)
+            return Error::from_errno(whole, errno);
+    }
+    return made;
+}
+
+FreshDirectory::~FreshDirectory()
+{
+    if (path_.empty())
+        return;
+    directory_.clear();
+    rmdir(path_.c_str());
+}
+
+Result<Fd> FreshDirectory::create(const StoredFile &file) const
+{
+    const std::string path = path_of(file);
+    Fd made(open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!made)
+        return Error::from_errno(path, errno);
+    return made;
+}
+
+Result<void> FreshDirectory::take_name()
+{
+    for (const std::string &name : below_) {
+        const Result<Directory> made = Directory::open(path_ + "/" + name);
+        if (Result<void> synced = made ? made->sync() : made.error(); !synced)
+            return synced;
+    }
+    if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, wanted_.c_str(), RENAME_NOREPLACE) != 0)
+        return Error::from_errno(wanted_, errno);
+    path_.clear();
+    const auto parent = Directory::open(split_path(wanted_).first);
+    return parent ? parent->sync() : parent.error();
+}
+
+} // namespace cryo::store
