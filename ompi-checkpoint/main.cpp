@@ -4,6 +4,7 @@
 #include "base/print.hpp"
 #include "base/printable.hpp"
 #include "cli/command.hpp"
+#include "cli/error_json.hpp"
 #include "cli/file_options.hpp"
 #include "cli/handle.hpp"
 #include "cli/legacy_options.hpp"
@@ -15,6 +16,7 @@
 #include "coord/snapshot.hpp"
 #include "count.hpp"
 #include "list.hpp"
+#include "second.hpp"
 #include "sets.hpp"
 
 #include <cerrno>
@@ -31,6 +33,7 @@ using cryo::Error;
 using cryo::printable;
 using cryo::Result;
 using cryo::coord::Client;
+using cryo::elsewhere::JobPlace;
 using nlohmann::json;
 
 const char *command = "ompi-checkpoint";
@@ -59,6 +62,7 @@ struct Options {
     std::string redundancy; // of the images on their nodes; "": none
     std::string racks;      // a file
     std::string until = "shared";
+    std::string second;              // another place of the snapshots: a URL
     cryo::coord::ImageOptions image; // without `backend`: what the job's parameters say
 };
 
@@ -91,6 +95,10 @@ class Progress
             missing(message);
         else if (type == "images")
             images(message);
+        else if (type == "second")
+            show(fmt::format("sending, {} of {}",
+                             cryo::cli::size_text(message.value("done", uint64_t(0))),
+                             cryo::cli::size_text(message.value("of", uint64_t(0)))));
         fflush(stdout);
     }
 
@@ -185,11 +193,11 @@ Result<void> make_base(Options &options, bool own)
 // On this node it need not exist: each node has its own.
 Result<void> complete_local(Options &options)
 {
-    const char *without = options.until == "local"      ? "--until local"
-                          : options.keep_local != 1     ? "--keep-local"
-                          : options.copy_rate != 0      ? "--copy-rate"
-                          : !options.redundancy.empty() ? "--redundancy"
-                                                        : nullptr;
+    const char *without = options.until == "local"                           ? "--until local"
+                          : options.keep_local != 1                          ? "--keep-local"
+                          : options.copy_rate != 0 && options.second.empty() ? "--copy-rate"
+                          : !options.redundancy.empty()                      ? "--redundancy"
+                                                                             : nullptr;
     if (options.local.empty() && without != nullptr)
         return Error(EINVAL, fmt::format("{}: name a directory of the nodes (--local)", without));
     if (options.local.empty())
@@ -218,6 +226,29 @@ json request(const Options &options)
                         {"keep_local", options.keep_local},
                         {"copy_rate", uint64_t(options.copy_rate) << 20}});
     return message;
+}
+
+// The command does it: the job goes on, or has ended.
+Result<void> send_second(const Options &options, const JobPlace &place, json &end,
+                         Progress &progress)
+{
+    json &said = end["second"];
+    said = {{"place", place.text()}};
+    const auto reference = end.value("reference", std::string());
+    const auto tell = [&](uint64_t done, uint64_t total) {
+        progress.tell({{"type", "second"}, {"done", done}, {"of", total}});
+    };
+    const Result<std::vector<std::string>> sent =
+        place.push(fmt::format("{}/{}", options.where, reference),
+                   {.rate = uint64_t(options.copy_rate) << 20, .progress = at_most_percents(tell)});
+    if (!sent) {
+        said["error"] = cryo::cli::error_json(sent.error());
+        return sent.error().within(fmt::format("{} {} is complete, but not its copy at {}",
+                                               reference, end.value("seq", 0), place.text()));
+    }
+    for (const std::string &notice : *sent)
+        end["notices"].push_back(notice);
+    return {};
 }
 
 void print_end(const Options &options, const json &end)
@@ -326,6 +357,12 @@ int run(Options &options)
         return cryo::cli::fail(command, known.error());
     if (Result<void> made = make_base(options, job->is_own()); !made)
         return cryo::cli::fail(command, made.error());
+    if (!options.second.empty() && (options.nowait || options.until == "local"))
+        return cryo::cli::fail(command, Error(EINVAL, "--second: this command sends the snapshot "
+                                                      "when it is there, and so has to wait"));
+    const Result<std::optional<JobPlace>> second = second_place(options.second, options.terminate);
+    if (!second)
+        return cryo::cli::fail(command, second.error());
     const Result<json> sets = sets_for(options.redundancy, options.racks);
     if (!sets)
         return cryo::cli::fail(command, sets.error());
@@ -340,13 +377,16 @@ int run(Options &options)
         progress.reset();
         return accepted ? 0 : cryo::cli::fail(command, accepted.error());
     }
-    const Result<json> end = converse(*job, *progress);
-    progress.reset();
+    Result<json> end = converse(*job, *progress);
     count(command, end);
+    Result<void> sent;
+    if (end && *second)
+        sent = send_second(options, **second, *end, *progress);
+    progress.reset();
     if (!end)
         return cryo::cli::fail(command, end.error());
     print_end(options, *end);
-    return 0;
+    return sent ? 0 : cryo::cli::fail(command, sent.error());
 }
 
 } // namespace
@@ -386,7 +426,8 @@ static int run(int argc, char **argv)
         ->transform(cryo::cli::above_zero())
         ->capture_default_str();
     app.add_option("--copy-rate", options.copy_rate,
-                   "Each node copies at most so many MiB a second from there; 0: no limit")
+                   "Each node copies at most so many MiB a second from there, and this command "
+                   "for --second; 0: no limit")
         ->transform(cryo::cli::zero_or_more())
         ->capture_default_str();
     app.add_option("--redundancy", options.redundancy,
@@ -395,6 +436,11 @@ static int run(int argc, char **argv)
     app.add_option("--racks", options.racks,
                    "File that says which nodes may be lost together, so that they get into "
                    "different sets");
+    app.add_option("--second", options.second,
+                   "When the snapshot is there, and while the job goes on, send the job's "
+                   "snapshots to a server (cr_server), cryo://HOST[:PORT]/NAME, or into an object "
+                   "store (cr_store), s3://BUCKET/NAME")
+        ->type_name("URL");
     app.add_option("--until", options.until,
                    "Wait until the snapshot is there (shared), or all images are on their nodes")
         ->check(CLI::IsMember({"local", "shared"}))

@@ -4,6 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/legacy_options.hpp"
 #include "cli/stored.hpp"
+#include "elsewhere/job_place.hpp"
 #include "keeper/launch.hpp"
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 
 using cryo::Result;
 using cryo::coord::SnapshotStore;
+using cryo::elsewhere::JobPlace;
 
 namespace {
 
@@ -136,25 +138,29 @@ namespace {
 // All nodes need it, so it is kept in the directory of snapshots.
 Result<std::string> bring_job(const Options &options, const std::string &base)
 {
+    const bool is_stored = cryo::cli::is_stored(options.handle);
     if (options.info || options.heal || options.bring)
-        return cryo::Error(EINVAL,
-                           fmt::format("{}: is only started from; `cr_store list` shows what is "
-                                       "there, and `cr_store pull` brings it for other work",
-                                       options.handle));
-    std::string name = options.handle;
-    while (name.ends_with('/'))
-        name.pop_back();
-    const std::string directory = base + name.substr(name.rfind('/'));
-    Result<cryo::cli::Brought> brought = cryo::cli::bring_stored(options.handle, directory);
+        return cryo::Error(
+            EINVAL,
+            fmt::format("{}: is only started from; {} shows what is there{}", options.handle,
+                        is_stored ? "`cr_store list`" : "`cr_server --list`",
+                        is_stored ? ", and `cr_store pull` brings it for other work" : ""));
+    const Result<JobPlace> place = JobPlace::parse(options.handle);
+    if (!place)
+        return place.error();
+    std::error_code failed; // it may be what was lost
+    std::filesystem::create_directories(base, failed);
+    if (failed)
+        return cryo::Error::from_errno(base, failed.value());
+    const std::string directory = base + place->text().substr(place->text().rfind('/'));
+    Result<std::string> brought = place->pull(directory);
     if (!brought && brought.error().code() == EEXIST)
         return brought.error().with_more(
             fmt::format("; if it is this snapshot, `{} {}` starts it", options.command, directory));
     if (brought)
         cryo::cli::say(options.command, fmt::format("{}: is in {} now, from where the job starts",
-                                                    options.handle, brought->path));
-    if (!brought)
-        return brought.error();
-    return std::move(brought->path);
+                                                    options.handle, *brought));
+    return brought;
 }
 
 } // namespace
@@ -164,7 +170,7 @@ Result<SnapshotStore> find_store(const Options &options)
     const bool is_path = options.handle.find('/') != std::string::npos;
     const std::string base = options.where.empty() ? cryo::coord::default_base() : options.where;
     std::error_code ignored;
-    if (cryo::cli::is_stored(options.handle)) {
+    if (JobPlace::is_meant(options.handle)) {
         const Result<std::string> brought = bring_job(options, base);
         return brought ? SnapshotStore::open(*brought) : brought.error();
     }

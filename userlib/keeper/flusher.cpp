@@ -127,6 +127,11 @@ Result<std::vector<std::string>> Flusher::wanted() const
 Result<void> Flusher::work(const std::vector<std::string> &names, unsigned keep,
                            Images images) const
 {
+    if (job_) {
+        const Result<std::vector<std::string>> sent =
+            job_->push(from_.path(reference_name), {.rate = bandwidth_});
+        return sent ? Result<void>() : Result<void>(sent.error());
+    }
     if (remote_) {
         std::set<std::string> may_go;
         for (const auto &[name, id] : images)
@@ -159,7 +164,7 @@ Result<void> Flusher::begin(unsigned keep, const Images &images, const std::vect
     Fd telling(ends[1]);
     begun_ = monotonic_now();
     // Chosen before the caller goes on: it removes images, and these only after they were copied.
-    const Result<std::vector<std::string>> names = wanted();
+    const Result<std::vector<std::string>> names = job_ ? std::vector<std::string>() : wanted();
     child_ = fork();
     if (child_ < 0)
         return Error::from_errno("fork", errno);

@@ -11,10 +11,12 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "elsewhere/job_place.hpp"
 #include "keeper/remote_series.hpp"
 #include "keeper/series.hpp"
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <sys/types.h>
@@ -32,6 +34,11 @@ class Flusher
     // To what is no directory; no more than its bandwidth.
     Flusher(Series from, std::shared_ptr<const RemoteSeries> to)
         : from_(std::move(from)), to_({}), remote_(std::move(to))
+    {}
+
+    // The snapshots of an MPI job, to what is no directory.
+    Flusher(Series from, elsewhere::JobPlace to, uint64_t bandwidth)
+        : from_(std::move(from)), to_({}), job_(std::move(to)), bandwidth_(bandwidth)
     {}
 
     bool active() const { return child_ > 0; }
@@ -55,6 +62,7 @@ class Flusher
 
     Series from_, to_;
     std::shared_ptr<const RemoteSeries> remote_; // in its place, if it is there
+    std::optional<elsewhere::JobPlace> job_;     // likewise
     uint64_t bandwidth_ = 0;
     pid_t child_ = 0;
     Fd ended_; // read end of a pipe on which the child reports its error

@@ -72,7 +72,12 @@ Keeper::Keeper(Settings settings, pid_t pid, Fd program)
     : settings_(std::move(settings)), pid_(pid), program_(std::move(program)),
       series_(settings_.directory), schedule_(settings_), born_(monotonic_now())
 {
-    if (!server::scheme_of(settings_.second).empty()) {
+    if (settings_.mpi && !settings_.second.empty()) {
+        if (const Result<elsewhere::JobPlace> place = elsewhere::JobPlace::parse(settings_.second))
+            job_place_ = *place;
+        if (job_place_)
+            flusher_.emplace(series_, *job_place_, settings_.bandwidth);
+    } else if (!server::scheme_of(settings_.second).empty()) {
         remote_ = RemoteSeries::at(settings_.second, settings_.bandwidth);
         flusher_.emplace(series_, remote_);
     } else if (!settings_.second.empty()) {
@@ -97,7 +102,7 @@ Result<void> Keeper::prepare()
     }
     if (Result<void> good = check_images(); !good)
         return good;
-    if (Result<void> good = check_remote(); !good)
+    if (Result<void> good = job_place_ ? check_job_place() : check_remote(); !good)
         return good;
     if (Result<void> good = learn_images(); !good)
         return good;
@@ -256,8 +261,15 @@ std::vector<std::string> Keeper::image_command(const std::string &name) const
 
 std::vector<std::string> Keeper::snapshot_command() const
 {
-    return {"ompi-checkpoint", "--where", settings_.directory,           "--name",
-            reference_name,    "--keep",  std::to_string(settings_.keep)};
+    // What is being copied stays.
+    const unsigned more = flusher_ && flusher_->active() ? made_meanwhile_ + 1 : 0;
+    return {"ompi-checkpoint",
+            "--where",
+            settings_.directory,
+            "--name",
+            reference_name,
+            "--keep",
+            std::to_string(settings_.keep + more)};
 }
 
 Result<Cost> Keeper::take(const std::string &name)
@@ -276,7 +288,9 @@ Result<Cost> Keeper::take(const std::string &name)
     if (done.status != 0 || !said.is_object())
         return failure(done, said);
     base_ = name;
-    if (!settings_.mpi)
+    if (settings_.mpi)
+        made_meanwhile_++;
+    else
         note_image(name);
     const auto bytes = said.value("bytes", uint64_t{0});
     const double stopped = seconds(said, settings_.mpi ? "longest_stop_ns" : "stopped_ns");
@@ -312,6 +326,8 @@ void Keeper::flush()
 {
     if (!flusher_ || flusher_->active())
         return;
+    if (job_place_)
+        return flush_job();
     if (remote_)
         return flush_to_remote();
     Images images = second_state_->images();
@@ -342,6 +358,8 @@ void Keeper::flushed()
     }
     copying_fails_ = false;
     schedule_.flushed(*took);
+    if (job_place_)
+        return job_flushed(*took);
     if (remote_)
         note_sent();
     else

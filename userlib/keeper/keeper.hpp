@@ -57,6 +57,9 @@ class Keeper
     void flush_to_remote();
     void note_sent();
     void note_not_sent(const std::set<std::string> &names);
+    Result<void> check_job_place();
+    void flush_job();
+    void job_flushed(double took);
     std::string newest_there() const;
     void note_image(const std::string &name);
     void note_copies();
@@ -68,9 +71,11 @@ class Keeper
     Fd signals_; // SIGUSR1: now; SIGTERM: now, and end
     Series series_;
     std::optional<Series> second_;
-    std::shared_ptr<const RemoteSeries> remote_; // in its place
-    std::string remote_newest_;                  // what that has, or is being sent
-    Images going_;                               // what it is to remove, of the images sent before
+    std::shared_ptr<const RemoteSeries> remote_;   // in its place
+    std::optional<elsewhere::JobPlace> job_place_; // in its place, of an MPI job
+    unsigned made_meanwhile_ = 0;                  // snapshots, since the copying began
+    std::string remote_newest_;                    // what that has, or is being sent
+    Images going_; // what it is to remove, of the images sent before
     Schedule schedule_;
     std::optional<Flusher> flusher_;
     std::optional<State> state_;

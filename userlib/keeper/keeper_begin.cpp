@@ -167,9 +167,38 @@ void Keeper::note_sent()
     remember();
 }
 
+// The place of a job has what its directory has: of one run.
+Result<void> Keeper::check_job_place()
+{
+    const Result<bool> there = job_place_->has_snapshots();
+    if (!there)
+        return there.error();
+    if (*there && state_->get(second_name, std::string()) != settings_.second)
+        return Error(EEXIST, settings_.second + ": has snapshots of another run; name another "
+                                                "place with --second");
+    state_->set(second_name, settings_.second);
+    return {};
+}
+
+void Keeper::flush_job()
+{
+    remember(); // that the place is ours, before there is a snapshot
+    made_meanwhile_ = 0;
+    if (Result<void> begun = flusher_->begin(settings_.keep, {}, {state_->lock()}); !begun)
+        warn(begun.error());
+}
+
+void Keeper::job_flushed(double took)
+{
+    remember();
+    note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, reference_name, took));
+    if (made_meanwhile_ > 0)
+        flush();
+}
+
 std::string Keeper::newest_there() const
 {
-    return remote_ ? remote_newest_ : newest_in(*second_);
+    return remote_ ? remote_newest_ : second_ ? newest_in(*second_) : reference_name;
 }
 
 } // namespace cryo::keeper

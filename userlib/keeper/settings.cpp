@@ -4,6 +4,7 @@
 #include "base/clock.hpp"
 #include "base/path.hpp"
 #include "base/printable.hpp"
+#include "elsewhere/job_place.hpp"
 #include "keeper/remote_series.hpp"
 #include "keeper/slurm.hpp"
 #include "server/url.hpp"
@@ -82,6 +83,21 @@ Result<void> complete_url(Settings &settings)
                               "--delta; leave that out, or copy to a directory");
     delta = "none";
     second = *place;
+    return {};
+}
+
+// Where the snapshots of a job are sent to.
+Result<void> complete_job_place(Settings &settings)
+{
+    if (settings.second.empty())
+        return {};
+    if (!elsewhere::JobPlace::is_meant(settings.second))
+        return Error(ENOTSUP, "--second: snapshots of MPI jobs are sent to cryo:// or s3://, not "
+                              "to a directory; name with --into a directory that all nodes see");
+    const Result<elsewhere::JobPlace> place = elsewhere::JobPlace::parse(settings.second);
+    if (!place)
+        return place.error().within("--second");
+    settings.second = place->text();
     return {};
 }
 
@@ -209,10 +225,8 @@ Result<void> complete(Settings &settings, const std::string &directory)
             return deadline.error().within("--before-deadline");
         settings.deadline = *deadline;
     }
-    if (settings.mpi && !settings.second.empty())
-        return Error(ENOTSUP, "--second: snapshots of MPI jobs are not copied; name with --into a "
-                              "directory that all nodes see");
-    if (Result<void> good = complete_url(settings); !good)
+    if (Result<void> good = settings.mpi ? complete_job_place(settings) : complete_url(settings);
+        !good)
         return good;
     if (settings.directory.empty())
         settings.directory = directory;

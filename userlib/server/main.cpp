@@ -7,7 +7,9 @@
 #include "cli/command.hpp"
 #include "cli/error_json.hpp"
 #include "server/client.hpp"
+#include "server/job.hpp"
 #include "server/key.hpp"
+#include "store/found.hpp"
 
 #include <cerrno>
 #include <cstdio>
@@ -28,6 +30,7 @@ struct Words {
     std::string url = {};
     bool replace = false;
     bool connect = false;
+    std::string directory = {};
     uint64_t rate = 0;
     std::string checksum = {};
 };
@@ -94,6 +97,41 @@ Result<json> list(Client &client, const Url &url)
     return json{{"images", std::move(images)}, {"used", listing->used}, {"quota", listing->quota}};
 }
 
+Result<json> push(const Words &words, const std::string &series, const Connect &connect)
+{
+    const Result<cryo::store::Contents> contents = cryo::store::contents_of(words.directory);
+    if (!contents)
+        return contents.error();
+    if (contents->kind != cryo::store::Kind::snapshot)
+        return Error(EINVAL, words.directory + ": has no snapshots of a job");
+    const Result<JobAtServer> there =
+        push_job(connect, series, *contents, {.rate = words.rate, .progress = tell});
+    if (!there)
+        return there.error();
+    return json{
+        {"bytes", there->manifest.bytes()}, {"sent", there->sent}, {"notices", there->notices}};
+}
+
+// Of the snapshots of a job, which are a series.
+Result<json> work_on_job(const Words &words, const Connect &connect)
+{
+    const Result<Url> url = Url::parse_series(words.url);
+    if (!url)
+        return url.error();
+    const std::string &series = url->image.series;
+    if (words.verb == "push-job")
+        return push(words, series, connect);
+    Result<Client> client = connect();
+    if (!client)
+        return client.error();
+    if (words.verb == "has-job") {
+        const Result<bool> there = has_job(*client, series);
+        return there ? Result<json>(json{{"there", *there}}) : there.error();
+    }
+    const Result<JobAtServer> there = pull_job(*client, series, words.directory, tell);
+    return there ? Result<json>(json{{"bytes", there->manifest.bytes()}}) : there.error();
+}
+
 Result<json> work(const Words &words)
 {
     const Result<Url> url = Url::parse(words.url);
@@ -104,7 +142,10 @@ Result<json> work(const Words &words)
         return secret.error();
     if (words.verb == "check" && !words.connect)
         return json{{"key", true}};
-    Result<Client> client = Client::connect(url->at, *secret, own_identity());
+    const Connect connect = [&] { return Client::connect(url->at, *secret, own_identity()); };
+    if (words.verb.ends_with("-job"))
+        return work_on_job(words, connect);
+    Result<Client> client = connect();
     if (!client)
         return client.error();
     if (words.verb == "check")
@@ -131,11 +172,13 @@ int run(int argc, char **argv)
     Words words;
     app.add_option("VERB", words.verb, "What is to be done")
         ->required()
-        ->check(CLI::IsMember({"check", "put", "get", "list", "remove"}));
+        ->check(CLI::IsMember(
+            {"check", "put", "get", "list", "remove", "push-job", "pull-job", "has-job"}));
     app.add_option("URL", words.url, "Which image, or series")->required();
     app.add_flag("--connect", words.connect, "Of check: the server, too, not only the key for it");
     app.add_flag("--replace", words.replace, "Of put: an image of that name is replaced");
-    app.add_option("--rate", words.rate, "Of put: at most so many bytes a second");
+    app.add_option("--directory", words.directory, "Of push-job and pull-job: the snapshots here");
+    app.add_option("--rate", words.rate, "Of put and push-job: at most so many bytes a second");
     app.add_option("--checksum", words.checksum, "Of remove: only the image that has it");
     if (const std::optional<int> done = cryo::cli::parse(app, argc, argv))
         return *done;

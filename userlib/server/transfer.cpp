@@ -94,4 +94,27 @@ Result<void> remove_image(const Url &url, const std::string &checksum)
     return said ? Result<void>() : Result<void>(said.error());
 }
 
+Result<std::vector<std::string>> push_job(const Url &series, const std::string &directory,
+                                          const Sending &how)
+{
+    const Result<json> said = run(
+        {"push-job", series.text(), fmt::format("--rate={}", how.rate), "--directory=" + directory},
+        -1, how.progress);
+    if (!said)
+        return said.error();
+    return said->value("notices", std::vector<std::string>());
+}
+
+Result<void> pull_job(const Url &series, const std::string &directory)
+{
+    const Result<json> said = run({"pull-job", series.text(), "--directory=" + directory}, -1, {});
+    return said ? Result<void>() : Result<void>(said.error());
+}
+
+Result<bool> has_job(const Url &series)
+{
+    const Result<json> said = run({"has-job", series.text()}, -1, {});
+    return said ? Result<bool>(said->value("there", false)) : said.error();
+}
+
 } // namespace cryo::server

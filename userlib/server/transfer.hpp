@@ -45,4 +45,12 @@ Result<std::vector<Stored>> list_images(const Url &url);
 // ESTALE: the image of that name has another checksum.
 Result<void> remove_image(const Url &url, const std::string &checksum);
 
+// All finished snapshots of an MPI job, into a series of their own (server/job.hpp). Returns
+// notices.
+Result<std::vector<std::string>> push_job(const Url &series, const std::string &directory,
+                                          const Sending &how);
+// The directory is made.
+Result<void> pull_job(const Url &series, const std::string &directory);
+Result<bool> has_job(const Url &series);
+
 } // namespace cryo::server

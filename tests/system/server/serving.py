@@ -75,20 +75,25 @@ class Case(case.Case):
 class Middle:
     """Stands between a client and the server: records what the client says, and may end it there."""
 
-    def __init__(self, to, most=None, then=lambda: None):
+    def __init__(self, to, most=None, then=lambda: None, connections=1):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.recorded = []
         self._to, self._most, self._then = to, most, then
+        self._passed = 0
+        self._connections = connections
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
     def _work(self):
+        for _ in range(self._connections):
+            self._pass_on()
+
+    def _pass_on(self):
         near, _ = self.listener.accept()
         far = socket.create_connection(("127.0.0.1", self._to), PATIENCE)
         with near, far:
-            passed = 0
-            while self._most is None or passed < self._most:
+            while self._most is None or self._passed < self._most:
                 readable, _, _ = select.select([near, far], [], [], PATIENCE)
                 if not readable:
                     return
@@ -100,7 +105,7 @@ class Middle:
                         return
                     if one is near:
                         self.recorded.append(data)
-                        passed += len(data)
+                        self._passed += len(data)
                     other.sendall(data)
             self._then()
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots of MPI jobs in an object store: put there beside the running job, and restarted from there."""
+import errno
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ class Stored(jobs.Case):
 
     def settings(self, **more):
         server = self.server.environment()
-        return super().settings(**{name: server[name] for name in server if name.startswith("AWS_")}, **more)
+        return super().settings(**{**{name: server[name] for name in server if name.startswith("AWS_")}, **more})
 
     def store_tool(self, verb, *words, code=0):
         done = self.tool("cr_store", verb, "--json", *words, code=code)
@@ -58,6 +59,25 @@ class Stored(jobs.Case):
         # Nothing is brought over what is there, and the message says so.
         again = self.tool("ompi-restart", PLACE, code=17)
         self.assertIn(f"`ompi-restart {brought}` starts it", again.stderr)
+
+    def test_sent_when_saved(self):
+        """By ompi-checkpoint; the server dies midway, and has the last complete snapshot."""
+        job = self.start(2, 1000)
+        reference, first = self.save(job, "--delta", "--second", PLACE)
+        with objects.Way(self.server) as way:
+            way.cut(after=1 << 17, then=self.server.kill)
+            done = self.tool("ompi-checkpoint", "--json", "--second", PLACE, job.pid, code=errno.ECONNRESET,
+                             AWS_ENDPOINT_URL=f"http://127.0.0.1:{way.port}", CRYO_STORE_PATIENCE="0")
+        end = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual((True, PLACE, errno.ECONNRESET),
+                         (end["ok"], end["second"]["place"], end["second"]["error"]["code"]))
+        self.assertIn(f"{reference} {end['seq']} is complete, but not its copy at {PLACE}: ", done.stderr)
+        self.server.start()
+        os.rename(os.path.join(self.store, reference), os.path.join(self.scratch, "aside"))
+        job.kill()
+        restarted = self.restart(PLACE)
+        self.check_result(restarted.end(), 2, 1000)
+        self.assertEqual([str(first)], [path.name for path in Path(self.store, "run7").iterdir() if path.name.isdigit()])
 
     def test_unfinished(self):
         """A snapshot of which an image is missing is none."""
