@@ -64,9 +64,8 @@ Result<void> send_to_server(const Options &options, const cryo::cli::TellProgres
     const std::string &file = options.capture.file;
     const Fd image(open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     // Where others may rename files, this may be one of theirs by now: it would run as ours.
-    const Result<void> own = image
-                                 ? cryo::check_own(image.get(), file, "it is not what was written")
-                                 : Result<void>(Error::from_errno(file, errno));
+    Result<void> own = image ? cryo::check_own(image.get(), file, "it is not what was written")
+                             : Result<void>(Error::from_errno(file, errno));
     if (!own)
         return own;
     const Result<cryo::server::Stored> sent = cryo::server::send_image(

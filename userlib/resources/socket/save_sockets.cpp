@@ -183,9 +183,12 @@ std::string find_file(SocketLook &look, const std::string &cwd, int socket, uint
     const SocketFile file = file_of(socket);
     place.file_removed = file.is_known ? file.is_removed : is_gone;
     place.is_sure = file.is_known;
-    if (!place.file_removed)
-        return file.is_known ? fmt::format("whose file was moved to {}", file.path) : lost;
-    return {};
+    if (place.file_removed)
+        return {};
+    struct stat there; // a mount may hide it
+    const bool is_there = file.is_known && lstat(file.path.c_str(), &there) == 0 &&
+                          is_file_of(look, there, AT_FDCWD, file.path.c_str());
+    return is_there ? fmt::format("whose file was moved to {}", file.path) : lost;
 }
 
 } // namespace
