@@ -98,7 +98,7 @@ void InProcess::deliver_all()
         deliver_one();
 }
 
-// It stays in the list meanwhile, so that another one does not begin a second delivery.
+// The frame stays in the list meanwhile, so that another one does not begin a second delivery.
 void InProcess::deliver_one()
 {
     const Frame frame = std::move(frames_.front());
