@@ -41,6 +41,7 @@ std::optional<std::vector<std::string>> names_in(const nlohmann::json &line, con
 std::string loss_text(const std::vector<LostNode> &lost)
 {
     std::vector<std::string> names;
+    names.reserve(lost.size());
     for (const LostNode &node : lost)
         names.push_back(node.name);
     const bool one = names.size() == 1;

@@ -62,7 +62,7 @@ class Stopped
     static Result<int> await_trap(pid_t tid);
     static Error refused(pid_t tid, int err);
     Result<void> hold_threads();
-    Result<user_regs_struct> next(pid_t tid, Thread &thread, int request, int expected);
+    Result<user_regs_struct> next(pid_t tid, Thread &thread, int request, int expected) const;
     void pass(pid_t tid, Thread &thread, int status) const;
     Result<void> keep_others_away(pid_t tid, Thread &thread) const;
     Result<void> run(pid_t tid, Thread &thread) const;

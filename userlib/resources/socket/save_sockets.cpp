@@ -177,7 +177,7 @@ std::string find_file(SocketLook &look, const std::string &cwd, int socket, uint
                       SocketPlace &place)
 {
     bool is_gone = false;
-    const std::string lost = find_renamed(look, cwd, mode, is_gone);
+    std::string lost = find_renamed(look, cwd, mode, is_gone); // returned by a move
     if (lost.empty())
         return lost;
     const SocketFile file = file_of(socket);
