@@ -145,15 +145,15 @@ TEST(FalseServerTest, AListEnds)
 
 TEST(FalseServerTest, NoNameIsBelievedThatCanBeNone)
 {
-    for (const auto &[series, name] : {std::pair("", "\033[2J"), std::pair("", ".lock"),
-                                       std::pair("..x\n", "a"), std::pair("s", "a b")}) {
+    for (const auto &named : {std::pair("", "\033[2J"), std::pair("", ".lock"),
+                              std::pair("..x\n", "a"), std::pair("s", "a b")}) {
         const FalseServer server([&](Channel &channel, const Message *message) {
             if (message == nullptr)
                 return;
             if (message->type == Type::list)
-                channel.send(listing(json::array({stored(series, name)}), false));
+                channel.send(listing(json::array({stored(named.first, named.second)}), false));
             else
-                channel.send(Message(Type::kept, stored(series, name)));
+                channel.send(Message(Type::kept, stored(named.first, named.second)));
         });
         Client client = client_of(server);
         const Result<Listing> all = client.list("");
