@@ -4,7 +4,7 @@
 // made with that mode (git, beanstalkd), or the mode was changed since. The owner may open it all
 // the same, by another mode for a moment.
 //
-//     Result<Fd> log = open_lent(found, [&] { return open_found(found, O_RDWR); }, O_RDWR);
+//     Result<Fd> log = open_lent(found, O_RDWR, [&] { return open_found(found, O_RDWR); });
 #pragma once
 
 #include "base/open_found.hpp"

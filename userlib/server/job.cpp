@@ -13,8 +13,6 @@
 #include <set>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace cryo::server {
@@ -166,16 +164,10 @@ Result<void> JobPush::put(Client &client, size_t index, Sum &sum)
 
 Result<void> JobPush::commit(Client &client)
 {
-    utsname machine = {};
-    uname(&machine);
-    timespec now = {};
-    clock_gettime(CLOCK_REALTIME, &now);
-    made_.manifest.host = machine.nodename;
-    made_.manifest.pushed_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
-    const std::string text = made_.manifest.text();
-    if (text.size() > store::largest_manifest)
-        return Error(EFBIG, series_ + ": has too many files");
-    const Result<Fd> file = store::file_of_text(text);
+    const Result<std::string> text = made_.manifest.text_of_push(series_);
+    if (!text)
+        return text.error();
+    const Result<Fd> file = store::file_of_text(*text);
     if (!file)
         return file.error();
     const Result<StoredImage> kept =

@@ -9,6 +9,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/utsname.h>
+#include <time.h>
 
 namespace cryo::store {
 
@@ -89,6 +91,20 @@ std::string Manifest::text() const
                  {"host", host},   {"pushed_ns", pushed_ns}, {"files", list}};
     json["checksum"] = checksum_of(json.dump());
     return json.dump() + "\n";
+}
+
+Result<std::string> Manifest::text_of_push(const std::string &place)
+{
+    utsname machine = {};
+    uname(&machine);
+    timespec now = {};
+    clock_gettime(CLOCK_REALTIME, &now);
+    host = machine.nodename;
+    pushed_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+    std::string made = text();
+    if (made.size() > largest_manifest)
+        return Error(EFBIG, place + ": has too many files");
+    return made;
 }
 
 Result<Manifest> Manifest::parse(const std::string &text)

@@ -41,6 +41,9 @@ struct Manifest {
 
     uint64_t bytes() const;
     std::string text() const;
+    // The text, with this machine and the time, as what was put at `place` last. EFBIG: it has too
+    // many files.
+    Result<std::string> text_of_push(const std::string &place);
     // EBADMSG: damaged. ENOTSUP: of a later release. EPROTO: it names what it must not.
     static Result<Manifest> parse(const std::string &text);
     // ENOENT: there is none.

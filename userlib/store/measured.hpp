@@ -4,7 +4,7 @@
 //
 //     Result<Measured> before = Measured::of(content);
 //     ... put before->file() there ...
-//     if (!before->is_still(fd)) ...
+//     Result<void> same = before->check_unchanged(fd);
 #pragma once
 
 #include "base/result.hpp"

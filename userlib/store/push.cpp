@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <set>
-#include <sys/utsname.h>
-#include <time.h>
 
 namespace cryo::store {
 
@@ -101,19 +99,13 @@ Result<void> Push::put(size_t index)
 
 Result<void> Push::commit(Client &client, Claim &claim)
 {
-    utsname machine = {};
-    uname(&machine);
-    timespec now = {};
-    clock_gettime(CLOCK_REALTIME, &now);
-    made_.manifest.host = machine.nodename;
-    made_.manifest.pushed_ns = now.tv_sec * 1'000'000'000 + now.tv_nsec;
-    const std::string text = made_.manifest.text();
-    if (text.size() > largest_manifest)
-        return Error(EFBIG, place_.text() + ": has too many files");
+    const Result<std::string> text = made_.manifest.text_of_push(place_.text());
+    if (!text)
+        return text.error();
     // Else what is there may be removed, and the manifest would name what is not.
     if (Result<void> ours = claim.check(); !ours)
         return ours;
-    return client.put(place_.within(manifest_name), text);
+    return client.put(place_.within(manifest_name), *text);
 }
 
 // The objects of the manifest that was there before. The snapshot is complete whatever happens
