@@ -110,8 +110,11 @@ Result<void> list(Options &options, const store::Settings &settings, const Locat
             continue;
         }
         const Result<Manifest> manifest = Manifest::read(client, at);
+        if (!manifest && manifest.error().code() == ENOENT)
+            continue; // it was removed since
         if (!manifest) {
-            json.push_back({{"place", at.text()}, {"error", manifest.error().text()}});
+            json.push_back(
+                {{"place", at.text()}, {"complete", false}, {"error", manifest.error().text()}});
             table.add({cli::printable(at.text()), "damaged", "", "",
                        cli::printable(manifest.error().text())});
             continue;

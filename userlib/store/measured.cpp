@@ -65,8 +65,15 @@ Result<void> Measured::check_unchanged(int fd) const
     const Result<State> now = state_of(fd, file_.name);
     if (!now)
         return now.error();
-    return *now == state_ ? Result<void>()
-                          : Error(EAGAIN, file_.name + ": was changed while it was sent");
+    if (*now == state_)
+        return {};
+    // Perhaps it only lost a name, as an image that is too old to be kept, or got another mode.
+    const Result<StoredFile> again = measure(fd, file_.name);
+    if (!again)
+        return again.error();
+    if (again->bytes == file_.bytes && again->checksum == file_.checksum)
+        return {};
+    return Error(EAGAIN, file_.name + ": was changed while it was sent");
 }
 
 } // namespace cryo::store

@@ -25,7 +25,7 @@ class Measured
     Measured() = default;
 
     const StoredFile &file() const { return file_; }
-    // EAGAIN: it was changed since.
+    // EAGAIN: its contents were changed since.
     Result<void> check_unchanged(int fd) const;
 
   private:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """cr_store, and restarts from an object store: a real S3 server on loopback, and what may go wrong with it."""
 import errno
+import http.server
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "commands"))
@@ -345,6 +347,30 @@ class Access(Store):
         self.store("push", image, PLACE, env=settings)
         restarted, _ = self.restart_from(PLACE, environment=settings)
         self.assert_alive(restarted)
+
+    def test_image_that_is_removed_while_it_is_listed(self):
+        class Removing(http.server.BaseHTTPRequestHandler):
+            def do_GET(self): # pylint: disable=invalid-name (the library's)
+                text, kind = "<ListMultipartUploadsResult/>", 200
+                if "list-type=2" in self.path:
+                    text = ("<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>gone/cryo.json</Key>"
+                            "<LastModified>2026-01-01T00:00:00Z</LastModified><ETag>x</ETag><Size>10</Size>"
+                            "</Contents></ListBucketResult>")
+                elif "/gone/cryo.json" in self.path:
+                    text, kind = "<Error><Code>NoSuchKey</Code></Error>", 404
+                self.send_response(kind)
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_): # pylint: disable=arguments-differ
+                pass
+
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Removing) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.assertEqual([], self.store("list", f"s3://{objects.BUCKET}",
+                                            env=self.server.environment(server.server_port))["places"])
+            server.shutdown()
 
     def test_help(self):
         said = self.run_command("cr_store", "--help").stdout
