@@ -27,7 +27,7 @@ struct SharedPart {
     uint64_t page; // page of the object that is mapped at start
     uint64_t start, end;
     int protection; // of the mapping
-    bool is_memory; // memory of no file: untouched pages stay holes
+    bool is_memory; // of memory alone: untouched pages stay holes
 };
 
 // State shared by the processes of a tree.

@@ -30,6 +30,22 @@ bool is_in_memory(const Mapping &m, const std::string &path)
             system.f_type == TMPFS_MAGIC);
 }
 
+// Whether a file without a name is one of shared memory: of memfd_create(), or of the tmpfs that
+// its directory still is. Its pages are all there is of it, as with shared memory of no file.
+bool was_in_memory(const Mapping &m, const std::string &path)
+{
+    if (m.kind == RegionKind::memfd)
+        return true;
+    const size_t slash = path.rfind('/');
+    const std::string place = path.substr(0, slash == 0 ? 1 : slash);
+    const Fd directory(open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    struct stat status = {};
+    struct statfs system = {};
+    return slash != std::string::npos && directory && fstat(directory.get(), &status) == 0 &&
+           status.st_dev == m.device && fstatfs(directory.get(), &system) == 0 &&
+           system.f_type == TMPFS_MAGIC;
+}
+
 // Of the program's own user, in a directory of that user's: any other one may make both in /tmp,
 // and would then rule the place where a restart writes.
 bool is_counters_of_its_user(const Description &d, const image::File &file)
@@ -50,7 +66,7 @@ bool is_counters_of_its_user(const Description &d, const image::File &file)
 
 } // namespace
 
-void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t page)
+void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t page, bool is_memory)
 {
     if (contents.object == 0)
         contents.object = d_.objects.take();
@@ -59,7 +75,7 @@ void SharedMappings::add_part(const Mapping &m, Contents &contents, uint64_t pag
     for (const auto &[from, to] : SharedContents::take(contents, page, end_page)) {
         const uint64_t start = m.start + (from - page) * image::kPageSize;
         d_.shared.push_back({contents.object, from, start, start + (to - from) * image::kPageSize,
-                             static_cast<int>(m.prot), m.kind == RegionKind::shared_anonymous});
+                             static_cast<int>(m.prot), is_memory});
     }
 }
 
@@ -74,7 +90,7 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (common_.is_mapped_once(m) && is_first_) {
         Contents &contents = common_.of(m);
         contents.kind = ObjectKind::shared_memory;
-        add_part(m, contents, 0);
+        add_part(m, contents, 0, m.kind == RegionKind::shared_anonymous);
         region.object = contents.object;
         region.object_page = 0;
         return;
@@ -104,7 +120,9 @@ void SharedMappings::add(const Mapping &m, image::Region &region)
     if (gone) {
         Contents &contents = common_.of(m);
         contents.file = region.file;
-        add_part(m, contents, m.offset / image::kPageSize);
+        add_part(m, contents, m.offset / image::kPageSize,
+                 m.kind == RegionKind::shared_anonymous ||
+                     was_in_memory(m, std::string(file.path)));
         file.object = contents.object;
         file.flags |= image::kFileUnlinked | image::kFileContentsSaved;
     } else if (m.kind == RegionKind::shared_file && (m.prot & PROT_WRITE) != 0) {

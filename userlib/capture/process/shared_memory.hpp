@@ -30,7 +30,8 @@ class SharedMappings
     void add(const Mapping &m, image::Region &region);
 
   private:
-    void add_part(const Mapping &m, SharedContents::Contents &contents, uint64_t page);
+    void add_part(const Mapping &m, SharedContents::Contents &contents, uint64_t page,
+                  bool is_memory);
 
     Description &d_;
     SharedContents &common_;
