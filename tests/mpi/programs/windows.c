@@ -11,12 +11,14 @@
 #include <unistd.h>
 
 #define CELLS 64
+#define SPARSE (48 << 20) /* bytes of a window of which hardly any is touched */
 
 static int keyval, errors;
 static int near, near_size; /* among the ranks that share memory */
 static unsigned long long sum = 14695981039346656037ULL;
 static int created_cells[CELLS], dynamic_cells[CELLS], *allocated_cells, *shared_cells;
-static MPI_Win created, allocated, shared, dynamic;
+static MPI_Win created, allocated, shared, dynamic, sparse;
+static char *sparse_bytes;
 static MPI_Aint *dynamic_places;
 static MPI_Group all, to_left, to_right;
 
@@ -52,6 +54,8 @@ static void make(int apart)
                                half, &shared_cells, &shared));
     OK(MPI_Comm_free(&half));
     memset(shared_cells, 0, (size_t)(CELLS + near) * sizeof(int));
+    OK(MPI_Win_allocate(SPARSE, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &sparse_bytes, &sparse));
+    sparse_bytes[SPARSE / 2] = 'a' + rank;
     OK(MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &dynamic));
     OK(MPI_Win_attach(dynamic, dynamic_cells, sizeof(dynamic_cells)));
     MPI_Aint place;
@@ -85,6 +89,20 @@ static void *base(MPI_Win win)
     return value;
 }
 
+/* Of shared memory, this process has touched far less than the sparse window has. */
+static void look_at_sparse(void)
+{
+    char line[200];
+    long kib = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof(line), status) != NULL)
+        sscanf(line, "RssShmem: %ld", &kib);
+    fclose(status);
+    CHECK(kib < SPARSE / 1024 / 2);
+    CHECK(sparse_bytes[SPARSE / 2] == 'a' + rank);
+    CHECK(base(sparse) == sparse_bytes);
+}
+
 static void look(void)
 {
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -93,6 +111,7 @@ static void look(void)
     CHECK(strcmp(name, "cells") == 0);
     OK(MPI_Win_get_attr(created, keyval, &value, &flag));
     CHECK(flag && value == &keyval);
+    look_at_sparse();
     CHECK(number(created, MPI_WIN_CREATE_FLAVOR) == MPI_WIN_FLAVOR_CREATE);
     CHECK(number(allocated, MPI_WIN_CREATE_FLAVOR) == MPI_WIN_FLAVOR_ALLOCATE);
     CHECK(number(shared, MPI_WIN_CREATE_FLAVOR) == MPI_WIN_FLAVOR_SHARED);
@@ -226,6 +245,7 @@ int main(int argc, char **argv)
     OK(MPI_Win_unlock_all(dynamic));
     OK(MPI_Win_free(&dynamic));
     OK(MPI_Win_free(&shared));
+    OK(MPI_Win_free(&sparse));
     OK(MPI_Win_free(&allocated));
     OK(MPI_Win_free(&created));
     OK(MPI_Win_free_keyval(&keyval));

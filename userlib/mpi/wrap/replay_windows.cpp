@@ -7,9 +7,11 @@
 #include "mpi/wrap/replay_kinds.hpp"
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
+#include "sys/page.hpp"
 
 #include <algorithm>
 #include <cstring>
+#include <sys/mman.h>
 
 namespace cryo::mpi {
 
@@ -51,6 +53,38 @@ class WindowErrorsReturn
     MPI_Errhandler before_ = nullptr;
 };
 
+bool is_zero(const char *bytes, size_t n)
+{
+    return bytes[0] == 0 && memcmp(bytes, bytes + 1, n - 1) == 0;
+}
+
+// Whole pages. The library may hand out memory that it has used before, so zeros are not left out;
+// but shared memory need not be allocated for them.
+void make_zero(char *to, size_t bytes)
+{
+    if (bytes > 0 && madvise(to, bytes, MADV_REMOVE) != 0)
+        memset(to, 0, bytes);
+}
+
+void copy_sparsely(char *to, const char *from, size_t bytes)
+{
+    size_t zeros = 0; // whole pages right before `done`
+    for (size_t done = 0; done < bytes;) {
+        const size_t rest =
+            sys::page_size - reinterpret_cast<uintptr_t>(to + done) % sys::page_size;
+        const size_t n = std::min(rest, bytes - done);
+        if (n == sys::page_size && is_zero(from + done, n)) {
+            zeros += n;
+        } else {
+            make_zero(to + done - zeros, zeros);
+            zeros = 0;
+            memcpy(to + done, from + done, n);
+        }
+        done += n;
+    }
+    make_zero(to + bytes - zeros, zeros);
+}
+
 bool make_shared(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, Why &why)
 {
     void *base = nullptr;
@@ -67,7 +101,8 @@ bool make_shared(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made, Wh
     if (window.alias == nullptr)
         return true;
     if (window.size > 0)
-        memcpy(base, window.base, static_cast<size_t>(window.size));
+        copy_sparsely(static_cast<char *>(base), static_cast<const char *>(window.base),
+                      static_cast<size_t>(window.size));
     if (!map_alias(window) || (window.size > 0 && in_alias(window, base) != window.base))
         return refuse(why, "the MPI library here lays out shared windows in another way; restart "
                            "the program with the library that it had");
@@ -98,7 +133,8 @@ bool make_in_library(Window &window, MPI_Info info, MPI_Comm comm, MPI_Win *made
     if (!done)
         return worked(call(stock.Win_free, made), what, why);
     if (window.size > 0)
-        memcpy(base, window.base, static_cast<size_t>(window.size));
+        copy_sparsely(static_cast<char *>(base), static_cast<const char *>(window.base),
+                      static_cast<size_t>(window.size));
     bind_object(window.object, *made);
     if (!map_own(window, base))
         return refuse(why, "no memory for a window of the MPI library");
