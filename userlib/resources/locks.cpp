@@ -53,6 +53,8 @@ bool parse_lock(std::string_view line, image::Lock &lock)
 void save_locks(Saving &saving, const Seen &descriptor, const Seen &open_file)
 {
     std::string_view rest = descriptor.info;
+    if (rest.find("lock:") == std::string_view::npos)
+        return;
     while (!rest.empty()) {
         std::string_view line = capture::take_line(rest);
         if (capture::take_word(line) != "lock:")

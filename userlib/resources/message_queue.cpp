@@ -21,6 +21,7 @@
 #include <mqueue.h>
 #include <optional>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,8 +34,9 @@ bool is_queue(const Seen &seen)
 {
     constexpr long message_queues = 0x19800202; // mqueue's magic
     struct statfs system;
-    return seen.shared && fstatfs(seen.shared.get(), &system) == 0 &&
-           system.f_type == message_queues;
+    // Asked only of files on no device, for there may be thousands.
+    return seen.shared && S_ISREG(seen.status.st_mode) && major(seen.status.st_dev) == 0 &&
+           fstatfs(seen.shared.get(), &system) == 0 && system.f_type == message_queues;
 }
 
 // The process registered for a notification (mq_notify); 0: none.

@@ -2,22 +2,41 @@
 #include "resources/paths.hpp"
 
 #include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace cryo::resources {
 
-bool is_named(const Seen &seen)
+namespace {
+
+bool is_at(const Seen &seen, int directory, const char *name)
 {
     struct stat now;
-    if (seen.named)
-        return *seen.named;
-    return has_path(seen) && lstat(seen.link.c_str(), &now) == 0 &&
+    return fstatat(directory, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
            now.st_ino == seen.status.st_ino && now.st_dev == seen.status.st_dev;
 }
 
-void learn_named(Seen &seen)
+} // namespace
+
+bool is_named(const Seen &seen)
 {
-    seen.named = is_named(seen);
+    return seen.named ? *seen.named : has_path(seen) && is_at(seen, AT_FDCWD, seen.link.c_str());
+}
+
+bool NamesLook::leads_to(const Seen &seen)
+{
+    if (!has_path(seen))
+        return false;
+    const size_t slash = seen.link.rfind('/');
+    const std::string_view directory(seen.link.data(), slash + 1);
+    if (directory != directory_) {
+        directory_ = directory;
+        opened_.reset(open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    }
+    const char *name = seen.link.c_str() + slash + 1;
+    return opened_ && *name != 0 ? is_at(seen, opened_.get(), name)
+                                 : is_at(seen, AT_FDCWD, seen.link.c_str());
 }
 
 Result<void> go_to(int fd, const image::File &file, uint64_t position)

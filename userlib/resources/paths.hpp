@@ -6,9 +6,11 @@
 //     if (!is_named(seen)) ... // removed, renamed, or mounted over
 #pragma once
 
+#include "base/fd.hpp"
 #include "base/result.hpp"
 #include "resources/seen.hpp"
 
+#include <string>
 #include <string_view>
 
 namespace cryo::resources {
@@ -29,8 +31,19 @@ bool is_file(const Seen &seen)
 
 // Whether its name still leads to it.
 bool is_named(const Seen &seen);
-// Looks now for later questions; afterwards `link` must not change any more.
-void learn_named(Seen &seen);
+// Looks at many names, of which neighbours are often in the same directory: that one is found once.
+class NamesLook
+{
+  public:
+    bool leads_to(const Seen &seen);
+    // Looks now for later questions; afterwards `link` must not change any more.
+    void learn(Seen &seen) { seen.named = seen.named ? *seen.named : leads_to(seen); }
+
+  private:
+    std::string directory_; // empty: none
+    Fd opened_;
+};
+
 // Goes to the position that an open file had.
 Result<void> go_to(int fd, const image::File &file, uint64_t position);
 

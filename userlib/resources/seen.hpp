@@ -21,6 +21,9 @@ struct Seen {
     int passed_in = -1;
     std::string link; // target of /proc/PID/fd/N
     struct stat status = {};
+    // Both were seen before the program was stopped (capture/files/early_descriptors), and are to
+    // be confirmed by the open file.
+    bool early = false;
     std::string info;      // /proc/PID/fdinfo/N
     uint64_t position = 0; // this and what follows are parsed from it
     uint32_t flags = 0;    // O_ bits, without O_CLOEXEC

@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/files/descriptor_look.hpp"
 
+#include "capture/files/descriptor_listing.hpp"
 #include "capture/session/session.hpp"
 #include "look/same_open_file.hpp"
 #include "look/together.hpp"
 #include "resources/kinds.hpp"
-#include "resources/paths.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <functional>
 #include <linux/kcmp.h>
+#include <optional>
 #include <string>
-#include <string_view>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -26,94 +28,31 @@ using resources::Seen;
 
 namespace {
 
-// The directories of /proc that tell of a process's descriptors. Names in them are found in half
-// the time that a whole path takes.
-class Listings
-{
-  public:
-    explicit Listings(const Proc &proc) : proc_(proc), links_(open("fd")), infos_(open("fdinfo")) {}
-
-    Result<Seen> look_at(int fd) const;
-
-  private:
-    Fd open(std::string_view name)
-    {
-        Fd opened(::open(proc_.path(name).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-        not_opened_ = opened ? not_opened_ : errno;
-        return opened;
-    }
-    Error failure(std::string_view where, int fd) const
-    {
-        const int why = not_opened_ != 0 ? not_opened_ : errno;
-        return Error::from_errno(proc_.path(fmt::format("{}/{}", where, fd)), why);
-    }
-    Result<std::string> link(const char *name, int fd) const;
-    Result<std::string> info(const char *name, int fd) const;
-
-    const Proc &proc_;
-    int not_opened_ = 0; // an errno
-    Fd links_, infos_;
-};
-
-Result<std::string> Listings::link(const char *name, int fd) const
-{
-    char target[PATH_MAX];
-    const ssize_t n = readlinkat(links_.get(), name, target, sizeof(target));
-    if (n < 0)
-        return failure("fd", fd);
-    return std::string(target, static_cast<size_t>(n));
-}
-
-// The kernel returns such a file in one piece: a short read is its end.
-Result<std::string> Listings::info(const char *name, int fd) const
-{
-    const Fd file(openat(infos_.get(), name, O_RDONLY | O_CLOEXEC));
-    std::string text;
-    char buffer[4096];
-    ssize_t n = file ? 0 : -1;
-    do {
-        n = n < 0 ? n : read(file.get(), buffer, sizeof(buffer));
-        if (n < 0)
-            return failure("fdinfo", fd);
-        text.append(buffer, static_cast<size_t>(n));
-    } while (n == sizeof(buffer));
-    return text;
-}
-
-Result<Seen> Listings::look_at(int fd) const
-{
-    Seen seen;
-    seen.fd = fd;
-    const std::string name = std::to_string(fd);
-    Result<std::string> link = this->link(name.c_str(), fd);
-    if (!link)
-        return link.error();
-    seen.link = std::move(*link);
-    Result<std::string> info = this->info(name.c_str(), fd);
-    if (!info)
-        return info.error();
-    seen.info = std::move(*info);
-    std::string_view position = field(seen.info, "pos");
-    std::string_view flags = field(seen.info, "flags");
-    seen.position = take_number(position);
-    seen.flags = static_cast<uint32_t>(take_number(flags, 8));
-    seen.close_on_exec = (seen.flags & O_CLOEXEC) != 0;
-    seen.flags &= ~static_cast<uint32_t>(O_CLOEXEC);
-    if (fstatat(links_.get(), name.c_str(), &seen.status, 0) != 0)
-        return failure("fd", fd);
-    return seen;
-}
-
 // A hostile program is not stopped: /proc may have told of several files, and its agent may send
 // another one, of which the program has no more than the name. What is read later must be the file
 // that /proc told of, opened by the program as it told.
-bool is_as_seen(const Seen &seen)
+bool is_as_seen(const Seen &seen, const struct stat &now)
 {
-    struct stat now;
     const int flags = fcntl(seen.shared.get(), F_GETFL);
-    return flags >= 0 && fstat(seen.shared.get(), &now) == 0 && now.st_dev == seen.status.st_dev &&
-           now.st_ino == seen.status.st_ino &&
+    return flags >= 0 && now.st_dev == seen.status.st_dev && now.st_ino == seen.status.st_ino &&
+           (now.st_mode & S_IFMT) == (seen.status.st_mode & S_IFMT) &&
            ((static_cast<uint32_t>(flags) ^ seen.flags) & (O_ACCMODE | O_PATH)) == 0;
+}
+
+std::pair<size_t, int> place(const Seen &seen)
+{
+    return {seen.holder, seen.fd};
+}
+
+// Work of some microseconds for each of thousands.
+Result<void> in_parts(std::vector<Seen> &all,
+                      const std::function<Result<void>(std::span<Seen>)> &work)
+{
+    constexpr size_t most = 256;
+    return together((all.size() + most - 1) / most, [&](size_t number) {
+        const std::span<Seen> rest = std::span(all).subspan(number * most);
+        return work(rest.first(std::min(most, rest.size())));
+    });
 }
 
 Seen copy_of(const Seen &one)
@@ -123,6 +62,7 @@ Seen copy_of(const Seen &one)
     copy.fd = one.fd;
     copy.link = one.link;
     copy.status = one.status;
+    copy.early = one.early;
     copy.info = one.info;
     copy.position = one.position;
     copy.flags = one.flags;
@@ -133,70 +73,148 @@ Seen copy_of(const Seen &one)
 
 Result<void> DescriptorLook::take()
 {
-    if (Result<void> done = list(); !done)
-        return done;
-    if (Result<void> done = group(); !done)
-        return done;
-    if (Result<void> done = share(); !done)
-        return done;
-    Result<void> known = together_in_parts(open_files_.size(), [&](size_t i) -> Result<void> {
-        open_files_[i].kind = resources::kind_of(open_files_[i]);
-        return {};
-    });
-    if (!known)
-        return known;
-    resources::rename_all(open_files_);
-    return together_in_parts(open_files_.size(), [&](size_t i) -> Result<void> {
-        resources::learn_named(open_files_[i]);
-        return {};
-    });
+    Result<void> looked = look();
+    if (looked || !deceived_)
+        return looked;
+    // Two inodes of one mount may have the same number, as in two subvolumes of btrfs.
+    for (Holder &holder : holders_)
+        holder.early = nullptr;
+    return look();
 }
 
-// Thousands of descriptors of one process are looked at by several threads.
-Result<void> DescriptorLook::list()
+Result<void> DescriptorLook::look()
 {
-    struct Part {
-        size_t holder;
-        std::vector<int> numbers;
-        size_t first; // its place in descriptors_
-    };
-    constexpr ptrdiff_t most = 256;
-    std::vector<std::vector<int>> numbers(holders_.size());
-    Result<void> done = together(holders_.size(), [&](size_t holder) -> Result<void> {
-        Result<std::vector<int>> all = holders_[holder].proc.numbers("fd");
-        if (!all)
-            return all.error();
-        std::erase_if(*all, [&](int fd) { return holders_[holder].ours.count(fd) != 0; });
-        numbers[holder] = std::move(*all);
+    descriptors_.clear();
+    open_files_.clear();
+    Result<void> done = list();
+    if (done)
+        done = group();
+    if (done)
+        done = share();
+    if (!done)
+        return done;
+    done = in_parts(open_files_, [](std::span<Seen> part) -> Result<void> {
+        for (Seen &seen : part)
+            seen.kind = resources::kind_of(seen);
         return {};
     });
     if (!done)
         return done;
-    std::vector<Part> parts;
-    size_t count = 0;
-    for (size_t holder = 0; holder < holders_.size(); holder++) {
-        const auto end = numbers[holder].end();
-        for (auto at = numbers[holder].begin(); at != end; at += std::min(most, end - at)) {
-            parts.push_back({holder, {at, at + std::min(most, end - at)}, count});
-            count += parts.back().numbers.size();
-        }
-    }
-    descriptors_.resize(count);
-    return together(parts.size(), [&](size_t i) -> Result<void> {
-        const Part &part = parts[i];
-        const Listings listings(holders_[part.holder].proc);
-        for (size_t k = 0; k < part.numbers.size(); k++) {
-            Result<Seen> seen = listings.look_at(part.numbers[k]);
-            if (!seen)
-                return seen.error();
-            seen->holder = part.holder;
-            descriptors_[part.first + k] = std::move(*seen);
-        }
+    resources::rename_all(open_files_);
+    return in_parts(open_files_, [](std::span<Seen> part) -> Result<void> {
+        resources::NamesLook names;
+        for (Seen &seen : part)
+            names.learn(seen);
         return {};
     });
 }
 
-// Puts one entry for each open file into open_files_; index_ leads to it. kcmp(2) orders open
+// The numbers of the descriptors that there may be: all that there are, or those of the early look,
+// which is_all() judges.
+Result<std::vector<int>> DescriptorLook::numbers(const Holder &holder, bool early) const
+{
+    Result<std::vector<int>> all = early ? holder.early->numbers() : holder.proc.numbers("fd");
+    if (all)
+        std::erase_if(*all, [&](int fd) { return holder.ours.count(fd) != 0; });
+    return all;
+}
+
+// The kernel tells how many there are, since Linux 6.2.
+bool DescriptorLook::is_all(const Holder &holder, size_t found) const
+{
+    struct stat listed;
+    if (stat(holder.proc.path("fd").c_str(), &listed) != 0)
+        return false;
+    const DescriptorListing listing(holder.proc);
+    const auto ours =
+        std::ranges::count_if(holder.ours, [&](int fd) { return listing.is_open(fd); });
+    return listed.st_size == static_cast<off_t>(found) + ours;
+}
+
+Result<void> DescriptorLook::list()
+{
+    std::vector<std::vector<int>> wanted(holders_.size());
+    Result<void> done = together(holders_.size(), [&](size_t i) -> Result<void> {
+        Result<std::vector<int>> all = numbers(holders_[i], holders_[i].early != nullptr);
+        if (!all)
+            return all.error();
+        wanted[i] = std::move(*all);
+        return {};
+    });
+    if (done)
+        done = look_at(wanted);
+    if (!done)
+        return done;
+    std::vector<std::set<int>> found(holders_.size());
+    std::vector<size_t> counts(holders_.size());
+    for (const Seen &seen : descriptors_)
+        counts[seen.holder]++;
+    bool opened_since = false;
+    for (size_t i = 0; i < holders_.size(); i++) {
+        wanted[i].clear();
+        if (holders_[i].early == nullptr || is_all(holders_[i], counts[i]))
+            continue;
+        Result<std::vector<int>> all = numbers(holders_[i], false);
+        if (!all)
+            return all.error();
+        for (const Seen &seen : descriptors_) {
+            if (seen.holder == i)
+                found[i].insert(seen.fd);
+        }
+        std::erase_if(*all, [&](int fd) { return found[i].count(fd) != 0; });
+        opened_since = opened_since || !all->empty();
+        wanted[i] = std::move(*all);
+    }
+    if (!opened_since)
+        return {};
+    done = look_at(wanted);
+    std::ranges::sort(descriptors_, {}, place);
+    return done;
+}
+
+// Thousands of descriptors of one process are looked at by several threads. Adds what is open of
+// these numbers, some for each holder.
+Result<void> DescriptorLook::look_at(const std::vector<std::vector<int>> &numbers)
+{
+    struct Part {
+        size_t holder;
+        std::span<const int> numbers;
+        size_t first; // its place in descriptors_
+    };
+    constexpr size_t most = 256;
+    std::vector<Part> parts;
+    size_t count = descriptors_.size();
+    for (size_t holder = 0; holder < holders_.size(); holder++) {
+        std::span<const int> rest = numbers[holder];
+        while (!rest.empty()) {
+            parts.push_back({holder, rest.first(std::min(most, rest.size())), count});
+            count += parts.back().numbers.size();
+            rest = rest.subspan(parts.back().numbers.size());
+        }
+    }
+    descriptors_.resize(count);
+    Result<void> done = together(parts.size(), [&](size_t i) -> Result<void> {
+        const Part &part = parts[i];
+        const Holder &holder = holders_[part.holder];
+        const EarlyDescriptors none;
+        const EarlyDescriptors &early = holder.early != nullptr ? *holder.early : none;
+        const DescriptorListing listing(holder.proc);
+        for (size_t k = 0; k < part.numbers.size(); k++) {
+            Result<std::optional<Seen>> seen = early.look_at(part.numbers[k], listing);
+            if (!seen)
+                return seen.error();
+            if (!*seen)
+                continue;
+            (*seen)->holder = part.holder;
+            descriptors_[part.first + k] = std::move(**seen);
+        }
+        return {};
+    });
+    std::erase_if(descriptors_, [](const Seen &seen) { return seen.fd < 0; }); // closed since
+    return done;
+}
+
+// Puts one entry for each open file into open_files_; group_of_ leads to it. kcmp(2) orders open
 // files, so descriptors can be sorted by it; those of different inodes need no kcmp.
 Result<void> DescriptorLook::group()
 {
@@ -215,6 +233,7 @@ Result<void> DescriptorLook::group()
     };
     std::map<const Seen *, uint32_t, decltype(before)> known(before);
     open_files_.reserve(descriptors_.size());
+    group_of_.clear();
     for (const Seen &one : descriptors_) {
         const auto [at, fresh] = known.emplace(&one, static_cast<uint32_t>(open_files_.size()));
         if (is_forbidden(failure))
@@ -226,7 +245,7 @@ Result<void> DescriptorLook::group()
                                               strerror(failure)));
         if (fresh)
             open_files_.push_back(copy_of(one));
-        index_[{one.holder, one.fd}] = at->second;
+        group_of_.push_back(at->second);
     }
     return {};
 }
@@ -266,7 +285,7 @@ Result<std::map<size_t, Fd>> DescriptorLook::doubtful()
 Result<void> DescriptorLook::group_by_trial()
 {
     open_files_.clear();
-    index_.clear();
+    group_of_.clear();
     Result<std::map<size_t, Fd>> passed_on = doubtful();
     if (!passed_on)
         return passed_on.error();
@@ -291,13 +310,28 @@ Result<void> DescriptorLook::group_by_trial()
             alike.emplace_back(i, found);
             open_files_.push_back(copy_of(one));
         }
-        index_[{one.holder, one.fd}] = found;
+        group_of_.push_back(found);
     }
     return {};
 }
 
+// What the early looks have open is not needed any more: gives it back if the others would lack it.
+void DescriptorLook::make_room()
+{
+    constexpr size_t others = 512;
+    rlimit limit = {};
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+        EarlyDescriptors::infos() + open_files_.size() + others <= limit.rlim_cur)
+        return;
+    for (const Holder &holder : holders_) {
+        if (holder.early != nullptr)
+            holder.early->close_infos();
+    }
+}
+
 Result<void> DescriptorLook::share()
 {
+    make_room();
     std::vector<std::vector<Seen *>> targets(holders_.size());
     for (Seen &seen : open_files_) {
         // The kernel may refuse to pass these on, and they are refused by name anyway.
@@ -317,14 +351,43 @@ Result<void> DescriptorLook::share()
     });
     if (!passed)
         return passed;
-    return together_in_parts(open_files_.size(), [&](size_t i) -> Result<void> {
-        const Seen &seen = open_files_[i];
-        if (!seen.shared || is_as_seen(seen))
-            return {};
-        return Error(EPROTO, fmt::format("process {}: descriptor {} was exchanged while it was "
-                                         "looked at",
-                                         holder_of(seen).proc.pid(), seen.fd));
+    std::atomic<bool> deceived = false;
+    Result<void> confirmed = in_parts(open_files_, [&](std::span<Seen> part) -> Result<void> {
+        resources::NamesLook names;
+        for (Seen &seen : part) {
+            if (!seen.shared)
+                continue;
+            struct stat now;
+            if (fstat(seen.shared.get(), &now) != 0 || !is_as_seen(seen, now)) {
+                deceived = deceived || seen.early;
+                return Error(EPROTO, fmt::format("process {}: descriptor {} was exchanged while it "
+                                                 "was looked at",
+                                                 holder_of(seen).proc.pid(), seen.fd));
+            }
+            seen.status = now;
+            if (Result<void> found = find_link(seen, names); !found)
+                return found;
+        }
+        return {};
     });
+    deceived_ = deceived;
+    return confirmed;
+}
+
+// A file that has got a second link may be open by that one.
+Result<void> DescriptorLook::find_link(Seen &seen, resources::NamesLook &names) const
+{
+    if (!seen.early || !resources::has_path(seen))
+        return {};
+    if ((S_ISDIR(seen.status.st_mode) || seen.status.st_nlink == 1) && names.leads_to(seen)) {
+        seen.named = true;
+        return {};
+    }
+    Result<std::string> link = DescriptorListing(holder_of(seen).proc).link(seen.fd);
+    if (!link)
+        return link.error();
+    seen.link = std::move(*link);
+    return {};
 }
 
 Result<size_t> DescriptorLook::add(Fd fd, const Seen &socket)
@@ -350,7 +413,7 @@ Result<size_t> DescriptorLook::add(Fd fd, const Seen &socket)
         if (*same)
             return i;
     }
-    Result<Seen> seen = Listings(own_).look_at(fd.get());
+    Result<Seen> seen = DescriptorListing(own_).look_at(fd.get());
     if (!seen)
         return seen.error();
     seen->holder = socket.holder;
@@ -363,21 +426,23 @@ Result<size_t> DescriptorLook::add(Fd fd, const Seen &socket)
 
 const Seen &DescriptorLook::open_file_of(const Seen &descriptor) const
 {
-    return *at(descriptor.holder, descriptor.fd);
+    return open_files_[group_of_[static_cast<size_t>(&descriptor - descriptors_.data())]];
 }
 
 const Seen *DescriptorLook::at(size_t holder, int fd) const
 {
-    const auto found = index_.find({holder, fd});
-    return found != index_.end() ? &open_files_[found->second] : nullptr;
+    const auto found = std::ranges::lower_bound(descriptors_, std::pair(holder, fd), {}, place);
+    return found != descriptors_.end() && place(*found) == std::pair(holder, fd)
+               ? &open_file_of(*found)
+               : nullptr;
 }
 
 int DescriptorLook::first_number(const Seen &open_file) const
 {
     int first = open_file.fd;
-    for (const auto &[place, index] : index_) {
-        if (place.first == open_file.holder && &open_files_[index] == &open_file)
-            first = std::min(first, place.second);
+    for (const Seen &one : descriptors_) {
+        if (one.holder == open_file.holder && &open_file_of(one) == &open_file)
+            first = std::min(first, one.fd);
     }
     return first;
 }
@@ -385,9 +450,9 @@ int DescriptorLook::first_number(const Seen &open_file) const
 std::set<const Seen *> DescriptorLook::standard() const
 {
     std::set<const Seen *> found;
-    for (const auto &[place, index] : index_) {
-        if (place.second <= STDERR_FILENO)
-            found.insert(&open_files_[index]);
+    for (const Seen &one : descriptors_) {
+        if (one.fd <= STDERR_FILENO)
+            found.insert(&open_file_of(one));
     }
     return found;
 }

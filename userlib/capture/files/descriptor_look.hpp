@@ -14,8 +14,10 @@
 
 #include "base/fd.hpp"
 #include "base/result.hpp"
+#include "capture/files/early_descriptors.hpp"
 #include "look/problems.hpp"
 #include "look/proc.hpp"
+#include "resources/paths.hpp"
 #include "resources/seen.hpp"
 
 #include <cstdint>
@@ -36,6 +38,7 @@ struct Holder {
     Problems &problems;
     AgentSession &session;
     std::set<int> ours;
+    EarlyDescriptors *early = nullptr; // null: everything is read now
 };
 
 class DescriptorLook
@@ -61,7 +64,7 @@ class DescriptorLook
     // One for each open file.
     std::vector<Seen> &open_files() { return open_files_; }
     const std::vector<Seen> &open_files() const { return open_files_; }
-    const Seen &open_file_of(const Seen &descriptor) const;
+    const Seen &open_file_of(const Seen &descriptor) const; // of descriptors()
     // What the number leads to in this holder; null: nothing.
     const Seen *at(size_t holder, int fd) const;
     // The lowest number of an open file in its holder.
@@ -79,17 +82,24 @@ class DescriptorLook
     std::set<pid_t> members(bool with_zombies) const;
 
   private:
+    Result<void> look();
+    Result<std::vector<int>> numbers(const Holder &holder, bool early) const;
+    bool is_all(const Holder &holder, size_t found) const;
     Result<void> list();
+    Result<void> look_at(const std::vector<std::vector<int>> &numbers);
     Result<void> group();
     Result<void> group_by_trial();
     Result<std::map<size_t, Fd>> doubtful();
+    void make_room();
     Result<void> share();
+    Result<void> find_link(Seen &seen, resources::NamesLook &names) const;
 
     std::vector<Holder> holders_;
     std::set<pid_t> zombies_;
     const Proc own_{getpid()};
+    bool deceived_ = false; // by an early look
     std::vector<Seen> descriptors_, open_files_;
-    std::map<std::pair<size_t, int>, uint32_t> index_; // holder, fd → index in open_files_
+    std::vector<uint32_t> group_of_; // of each descriptor the index in open_files_
 };
 
 } // namespace cryo::capture

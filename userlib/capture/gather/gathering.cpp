@@ -84,6 +84,7 @@ std::vector<std::unique_ptr<Member>> Gathering::find(const std::vector<Relation>
             EarlyLook look = EarlyLook::at(Proc(fresh[i].pid));
             common_.images.look(look.seen());
             found[i]->set_early_look(std::move(look));
+            found[i]->look_at_descriptors();
             std::vector<pid_t> others;
             for (const Relation &other : fresh) {
                 if (other.pid != fresh[i].pid)

@@ -11,6 +11,7 @@
 //     one->save(writer, facts);
 #pragma once
 
+#include "capture/files/early_descriptors.hpp"
 #include "capture/member/freezing.hpp"
 #include "capture/member/member_process.hpp"
 #include "capture/member/member_records.hpp"
@@ -31,6 +32,7 @@ class Member
     static std::unique_ptr<Member> adopt(const Relation &relation, Turn turn, Fd connection,
                                          Common &common);
     void set_early_look(EarlyLook look) { d_.early = std::move(look); }
+    void look_at_descriptors() { early_descriptors_ = EarlyDescriptors::at(d_.proc); }
     // The member's index among all members, once all are known.
     void set_number(size_t number) { number_ = number; }
 
@@ -40,7 +42,11 @@ class Member
     MemoryWriter &memory() { return memory_; }
     const Relation &relation() const { return process_.relation(); }
     Description &description() { return d_; }
-    Holder holder() { return {d_.proc, d_.problems, process_.agent(), d_.own_descriptors}; }
+    Holder holder()
+    {
+        return {d_.proc, d_.problems, process_.agent(), d_.own_descriptors,
+                early_descriptors_.empty() ? nullptr : &early_descriptors_};
+    }
 
     Result<void> describe();
     // How it was frozen and why, for the user.
@@ -63,6 +69,7 @@ class Member
 
     size_t number_ = 0; // index among the holders of the common files
     Description d_;
+    EarlyDescriptors early_descriptors_;
     MemberProcess process_;
     Freezing freezing_;
     MemoryWriter memory_;
