@@ -38,6 +38,8 @@ PROGRAM = """
             except OSError:
                 continue
             link = os.readlink(f"/proc/self/fd/{number}").replace(os.getcwd(), "")
+            if link.endswith(" (deleted)") or link == "/third": # comes back without a name, or by its other one
+                link = "gone"
             try:
                 place = os.lseek(number, 0, os.SEEK_CUR)
             except OSError:
