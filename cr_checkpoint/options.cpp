@@ -275,6 +275,7 @@ cryo::Result<void> complete(Options &options)
     else if (options.common.delta == "differential")
         capture.delta.mode = cryo::image::DeltaMode::differential;
     // A delta cannot be mapped by a lazy restart anyway.
+    capture.pack_small = options.common.compress.empty();
     if (options.common.compress.empty())
         options.common.compress = capture.delta.mode ? "auto" : "none";
     capture.packing = cryo::image::packing_of(options.common.compress);

@@ -167,7 +167,7 @@ Result<void> Checkpoint::open_sink()
 Result<std::unique_ptr<image::ImageWriter>> Checkpoint::begin_image(Member &member)
 {
     image::WriterOptions options;
-    options.packing = options_.packing;
+    options.packing = packing_for(options_, member.relation().pid);
     if (delta_.wanted()) {
         const DeltaPlan::Base *base = delta_.base_of(member.relation().pid);
         if (base != nullptr)

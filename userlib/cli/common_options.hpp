@@ -66,9 +66,10 @@ inline constexpr CommonOption common_options[] = {
         .name = "compress",
         .value = &CommonOptions::compress,
         .choices = image::compress_names,
-        .checkpoint = {.help = "How pages are stored: none: as they are (default); auto: "
-                               "compressed while the disk is the bottleneck (default with "
-                               "--delta); always: compressed where that saves space"},
+        .checkpoint = {.help =
+                           "How pages are stored: none: as they are (default); auto: "
+                           "compressed while the disk is the bottleneck (default with "
+                           "--delta, and below 1 MiB); always: compressed where that saves space"},
         .keeper = {.help = "As in cr_checkpoint: none, auto (default with deltas) or always"},
         .job = {.help = "How pages are stored: none: as they are (default); auto: compressed while "
                         "the disk is the bottleneck (default with --delta); always: compressed "

@@ -78,4 +78,13 @@ uint64_t memory_of(const Members &members)
     return bytes;
 }
 
+// So little is read as fast packed, and most of its pages have only a few words.
+image::Packing packing_for(const CheckpointOptions &options, pid_t pid)
+{
+    constexpr uint64_t small = 1 << 20;
+    return options.pack_small && options.device < 0 && memory_of(pid) <= small
+               ? image::Packing::automatic
+               : options.packing;
+}
+
 } // namespace cryo::capture

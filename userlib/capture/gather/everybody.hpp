@@ -43,5 +43,7 @@ image::Member record_about(const One &one)
 // Bytes that are resident or swapped out.
 uint64_t memory_of(const Members &members);
 uint64_t memory_of(pid_t pid);
+// How the pages of this process are stored.
+image::Packing packing_for(const CheckpointOptions &options, pid_t pid);
 
 } // namespace cryo::capture

@@ -41,6 +41,7 @@ struct CheckpointOptions {
     bool sync = true;
     bool callbacks_wait = false; // programs with callbacks resume when the image is complete
     image::Packing packing = image::Packing::raw;
+    bool pack_small = false; // an image of a small program is compressed all the same
     FileOptions files;
     pid_t requester = 0;            // the requesting process, if it is not this one
     bool without_requester = false; // refuse callbacks that would add the requester
