@@ -34,8 +34,8 @@ std::string space_here()
     return std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-// "": there is no such process, or it has ended and is only not collected yet.
-std::string start_of(int pid)
+// "": it has ended and is only not collected yet. None: no such process is seen.
+std::optional<std::string> start_of(int pid)
 {
     constexpr int start_field = 22, state_field = 3;
     const Result<std::string> text = contents(fmt::format("/proc/{}/stat", pid));
@@ -44,7 +44,7 @@ std::string start_of(int pid)
         return {};
     std::string_view rest = std::string_view(*text).substr(name_end + 2);
     if (rest.starts_with('Z') || rest.starts_with('X'))
-        return {};
+        return std::string();
     for (int field = state_field; field < start_field; field++)
         rest.remove_prefix(std::min(rest.find(' ') + 1, rest.size()));
     return std::string(rest.substr(0, rest.find(' ')));
@@ -62,7 +62,7 @@ Claimant Claimant::self()
             .machine = machine_here(),
             .space = space_here(),
             .pid = getpid(),
-            .started = start_of(getpid())};
+            .started = start_of(getpid()).value_or("")};
 }
 
 std::optional<Claimant> Claimant::parse(const std::string &text)
@@ -89,8 +89,12 @@ std::string Claimant::text() const
 
 bool Claimant::has_ended() const
 {
-    return !machine.empty() && machine == machine_here() && !space.empty() &&
-           space == space_here() && start_of(pid) != started;
+    if (machine.empty() || machine != machine_here() || space.empty() || space != space_here() ||
+        started.empty())
+        return false;
+    const std::optional<std::string> now = start_of(pid);
+    // Another user's process may be hidden (hidepid), and there all the same.
+    return now ? *now != started : kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 bool is_held(const std::optional<Claimant> &by, std::optional<std::chrono::seconds> age)
@@ -134,48 +138,55 @@ Result<void> Claim::begin()
         if (!there && there.error().code() != ENOENT)
             return there.error();
         other = there ? Claimant::parse(there->text) : std::nullopt;
+        is_taken_ = other && other->id == self_.id; // it was written, but the answer was lost
+        if (is_taken_)
+            return {};
         if (there && is_held(other, there->age))
             return taken_by(other);
-        Result<std::optional<std::string>> written =
+        const Result<std::optional<std::string>> written =
             client_.put_over(at_, self_.text(), there ? there->version : "");
         if (!written)
             return written.error();
         if (!*written)
-            continue; // another one was faster
-        version_ = std::move(**written);
+            continue; // another one was faster, or an answer was lost
         is_taken_ = true;
-        return compare(client_);
+        return check();
     }
     return taken_by(other);
 }
 
-// Of servers that do not know conditions, the last one that wrote has it.
-Result<void> Claim::compare(Client &client) const
+// The version that is there, if it is ours. Of servers that do not know conditions, the last one
+// that wrote has it.
+Result<std::string> Claim::own_version(Client &client) const
 {
-    const Result<Reading> there = client.look(at_, most_text);
+    Result<Reading> there = client.look(at_, most_text);
     if (!there && there.error().code() != ENOENT)
         return there.error();
     const std::optional<Claimant> who = there ? Claimant::parse(there->text) : std::nullopt;
-    return who && who->id == self_.id ? Result<void>() : taken_by(who);
+    if (!who || who->id != self_.id)
+        return taken_by(who);
+    return std::move(there->version);
 }
 
 Result<void> Claim::check()
 {
-    return compare(client_);
+    const Result<std::string> ours = own_version(client_);
+    return ours ? Result<void>() : ours.error();
 }
 
-// What fails here, check() sees.
+// What fails here, check() sees. The answer to an earlier renewal may have been lost, so the store
+// is asked which version it has.
+void Claim::renew()
+{
+    if (const Result<std::string> version = own_version(at_once_))
+        static_cast<void>(at_once_.put_over(at_, self_.text(), *version));
+}
+
 void Claim::keep_up(const std::stop_token &over)
 {
     std::unique_lock lock(mutex_);
-    while (!woken_.wait_for(lock, over, between_renewals, [&] { return over.stop_requested(); })) {
-        if (!compare(at_once_))
-            continue;
-        const Result<std::optional<std::string>> written =
-            at_once_.put_over(at_, self_.text(), version_);
-        if (written && *written)
-            version_ = **written;
-    }
+    while (!woken_.wait_for(lock, over, between_renewals, [&] { return over.stop_requested(); }))
+        renew();
 }
 
 Claim::~Claim()
@@ -183,7 +194,7 @@ Claim::~Claim()
     renewal_.request_stop();
     if (renewal_.joinable())
         renewal_.join();
-    if (is_taken_ && compare(at_once_))
+    if (is_taken_ && own_version(at_once_))
         static_cast<void>(at_once_.remove(at_)); // else it holds for a while
 }
 

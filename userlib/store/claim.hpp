@@ -63,11 +63,13 @@ class Claim
 
     // EBUSY: another one has taken the place.
     Result<void> check();
+    // As a thread does each minute.
+    void renew();
 
   private:
     Claim(const Settings &settings, const Location &place, const Terms &terms);
     Result<void> begin();
-    Result<void> compare(Client &client) const;
+    Result<std::string> own_version(Client &client) const;
     Error taken_by(const std::optional<Claimant> &other) const;
     void keep_up(const std::stop_token &over);
 
@@ -75,7 +77,6 @@ class Claim
     Claimant self_ = Claimant::self();
     Client client_;
     Client at_once_; // has no patience; for the thread that renews, and at the end
-    std::string version_;
     bool is_taken_ = false;
     std::mutex mutex_;
     std::condition_variable_any woken_;

@@ -142,6 +142,40 @@ TEST(Claim, OfAProcessOfThisMachineUntilItsEnd)
     EXPECT_FALSE(self.has_ended());
     store.put(claimed, self.text());
     EXPECT_EQ(EBUSY, code_of_claim(store));
+    // As another user's process that /proc hides: kill(2) finds it, but there is no such file.
+    Claimant hidden = Claimant::self();
+    hidden.pid = 0;
+    EXPECT_FALSE(hidden.has_ended());
+    hidden = Claimant::self();
+    hidden.started.clear(); // it could not tell
+    EXPECT_FALSE(hidden.has_ended());
+}
+
+// A server may be too busy to say that it has written what it was sent.
+TEST(Claim, IsOnesOwnThoughTheAnswerWasLost)
+{
+    SmallStore store;
+    int lost = 0;
+    store.loses_answer = [&](const std::string &method, const std::string &target) {
+        return method == "PUT" && target == claimed && lost++ == 0;
+    };
+    const Settings settings = store.settings();
+    {
+        const Result<std::unique_ptr<Claim>> claim =
+            Claim::take(settings, place, {.patience = std::chrono::seconds(60)});
+        ASSERT_TRUE(claim) << claim.error().text();
+        EXPECT_EQ(2, lost); // and once more, which is refused
+        EXPECT_TRUE((*claim)->check());
+        // A renewal whose answer is lost is not the last one.
+        lost = 0;
+        (*claim)->renew();
+        EXPECT_EQ(1, lost);
+        store.make_older(claimed, 2 * claim_holds.count());
+        (*claim)->renew();
+        EXPECT_EQ(2, lost);
+        EXPECT_EQ(EBUSY, code_of_claim(store));
+    }
+    EXPECT_TRUE(store.keys().empty());
 }
 
 // No object has a name that its contents do not have, not even for a while.

@@ -155,7 +155,9 @@ void SmallStore::serve(Fd socket)
             alive = more(socket, text);
         request.body = text.substr(0, length);
         text.erase(0, length);
-        say(socket, answer(request));
+        const std::string said = answer(request);
+        const bool is_lost = loses_answer && loses_answer(request.method, request.key);
+        say(socket, is_lost ? error("503 Slow Down", "SlowDown") : said);
     }
     const std::lock_guard lock(mutex_); // its number is another one's from here on
     std::erase(open_, socket.get());

@@ -39,6 +39,8 @@ class SmallStore
     bool knows_conditions = true;
     // Answers a request in the store's place, unless it returns "".
     std::function<std::string(const std::string &method, const std::string &target)> instead = {};
+    // Of a request that is carried out: whether the client hears that it has failed.
+    std::function<bool(const std::string &method, const std::string &target)> loses_answer = {};
 
   private:
     struct Object {
