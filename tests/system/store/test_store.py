@@ -198,6 +198,15 @@ class Faults(Store):
         self.store("remove", PLACE)
         self.assertEqual([], self.places())
 
+    def test_what_is_told_is_over(self):
+        """Commands that have cr_store do their work end it when it has told its result."""
+        self.store("push", self.image(), PLACE)
+        removing = self.spawn(case.command("cr_store"), "remove", "--json", PLACE, env=self.server.environment())
+        self.assertIn('"place"', removing.stdout.readline())
+        removing.kill()
+        removing.wait(case.PATIENCE)
+        self.assertEqual([], self.server.contents())
+
     def test_replaced_before_it_is_read(self):
         """As the last image of a series is: what the new one needs was not looked for."""
         image, other = self.image(), self.image("other")
