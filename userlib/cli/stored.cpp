@@ -94,10 +94,10 @@ Result<std::vector<StoredPlace>> list_stored(const std::string &place)
     if (!said)
         return said.error();
     std::vector<StoredPlace> places;
-    for (const json &one : said->value("places", json::array())) {
-        if (one.value("complete", false))
-            places.push_back({one.value("place", std::string()), one.value("bytes", uint64_t(0))});
-    }
+    for (const json &one : said->value("places", json::array()))
+        places.push_back({.place = one.value("place", std::string()),
+                          .bytes = one.value("bytes", uint64_t(0)),
+                          .is_begun = !one.value("complete", false) && !one.contains("error")});
     return places;
 }
 

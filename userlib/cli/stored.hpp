@@ -45,9 +45,10 @@ Result<Pushed> push_stored(const std::string &path, const std::string &place,
 
 struct StoredPlace {
     std::string place = {};
-    uint64_t bytes = 0; // of its files together
+    uint64_t bytes = 0;    // of its files together
+    bool is_begun = false; // and not complete: nothing can be restarted from it
 };
-// What is complete below a place.
+// What is below a place. What cannot be read there counts as complete, with no bytes.
 Result<std::vector<StoredPlace>> list_stored(const std::string &place);
 Result<void> remove_stored(const std::string &place);
 

@@ -31,7 +31,7 @@ class AtServer final : public RemoteSeries
             return there.error();
         Images images;
         for (const server::Stored &one : *there)
-            images[one.image.name] = {one.bytes, one.checksum};
+            images[one.image.name] = {one.bytes, one.checksum, false};
         return images;
     }
 
@@ -84,7 +84,7 @@ class InStore final : public RemoteSeries
         Images images;
         for (const cli::StoredPlace &one : *there) {
             if (one.place.starts_with(above))
-                images[one.place.substr(above.size())] = {one.bytes, {}};
+                images[one.place.substr(above.size())] = {one.bytes, {}, one.is_begun};
         }
         return images;
     }
@@ -158,7 +158,8 @@ Result<std::string> RemoteSeries::newest() const
         return there.error();
     std::string newest;
     for (const auto &[name, image] : *there) {
-        if (Series::is_image_name(name) && (newest.empty() || Series::comes_before(newest, name)))
+        if (!image.is_begun && Series::is_image_name(name) &&
+            (newest.empty() || Series::comes_before(newest, name)))
             newest = name;
     }
     return newest;
@@ -176,7 +177,7 @@ Result<void> RemoteSeries::send(const Series &from, const std::vector<std::strin
         if (lstat(path.c_str(), &status) != 0)
             return Error::from_errno(path, errno);
         const auto known = there->find(name);
-        if (!compares() && known != there->end() &&
+        if (!compares() && known != there->end() && !known->second.is_begun &&
             known->second.bytes == static_cast<uint64_t>(status.st_size))
             continue;
         if (Result<void> sent = put(name, path); !sent)

@@ -34,7 +34,7 @@ class RemoteSeries
     // The newest image there; "" if there is none.
     Result<std::string> newest() const;
     // Sends what is not there, and then removes those of `may_go` that `from` does not have any
-    // more. EEXIST: another image has the name.
+    // more, also where they were only begun. EEXIST: another image has the name.
     Result<void> send(const Series &from, const std::vector<std::string> &names,
                       const std::set<std::string> &may_go) const;
 
@@ -42,6 +42,7 @@ class RemoteSeries
     struct Image {
         uint64_t bytes = 0;
         std::string checksum = {}; // if the place tells it
+        bool is_begun = false;     // it was never complete
     };
     using Images = std::map<std::string, Image>; // by their names
 
