@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
+#include <optional>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -267,18 +268,33 @@ Result<void> open_replacement(Planning &p, const image::File &file)
     return {};
 }
 
-// Whether a path refers to the process itself: such a file is opened in the fresh process.
-bool is_about_itself(const Planning &p, std::string_view path)
+// What follows in a path that begins with this directory; none: it does not.
+std::optional<std::string_view> below(std::string_view path, const std::string &directory)
 {
-    const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);
-    return path.substr(0, own.size()) == own;
+    if (!path.starts_with(directory))
+        return {};
+    path.remove_prefix(directory.size());
+    return path.empty() || path.front() == '/' ? std::optional(path) : std::nullopt;
 }
 
-void open_within(Planning &p, const image::File &file, const image::OpenFile &open_file)
+// What follows the process itself in a path of /proc: such a file is opened in the fresh process.
+std::optional<std::string_view> about_itself(const Planning &p, std::string_view path)
+{
+    return below(path, fmt::format("/proc/{}", p.saved.process.pid));
+}
+
+// The process and its main thread may have another id than before. These two names are links, which
+// O_NOFOLLOW would not follow.
+std::string path_within(const Planning &p, std::string_view rest)
+{
+    const auto of_thread = below(rest, fmt::format("/task/{}", p.saved.process.pid));
+    const std::string_view end = of_thread.value_or(rest);
+    return fmt::format("/proc/{}{}", of_thread ? "thread-self" : "self", end.empty() ? "/." : end);
+}
+
+void open_within(Planning &p, const std::string &path, const image::OpenFile &open_file)
 {
     Program &program = p.plan.program;
-    const std::string own = fmt::format("/proc/{}/", p.saved.process.pid);
-    const std::string path = "/proc/self/" + std::string(file.path.substr(own.size()));
     const std::string what = fmt::format("opening {}", path);
     const uint16_t low = program.slot();
     const uint16_t high = program.slot();
@@ -346,8 +362,8 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
     if (!path_only && resources::kind(file.kind).by_name == nullptr)
         return Error(ENOTSUP, fmt::format("{}: a {} cannot be restored yet", file.path,
                                           image::name_of(file.kind)));
-    if (is_about_itself(p, file.path)) {
-        open_within(p, file, open_file);
+    if (const auto rest = about_itself(p, file.path)) {
+        open_within(p, path_within(p, *rest), open_file);
         return {};
     }
     Result<Found> found = find(p, file, open_file);

@@ -52,6 +52,24 @@ class Restart(case.Case):
         self.assert_alive(restarted, "one")
         self.assert_alive(restarted, "two")  # so what follows the first is done
 
+    def test_files_about_itself(self):
+        """Also the directory of them all, and what is about the main thread, with another id."""
+        program = self.start("""
+import os
+own = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY)
+place = os.open("/proc/self/.", os.O_PATH | os.O_NOFOLLOW)
+thread = os.open("/proc/thread-self/stat", os.O_RDONLY)
+threads = os.open("/proc/thread-self", os.O_RDONLY)
+def number(fd):
+    return int(os.pread(fd, 99, 0).split()[0])
+""", "assert [number(os.open('stat', os.O_RDONLY, dir_fd=fd)) for fd in (own, place, threads)] + [number(thread)] "
+                             "== 4 * [os.getpid()]")
+        self.save("--rehearse", "--kill", "-f", "image", program.pid)
+        program.wait()
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted, "one")
+        self.assert_alive(restarted, "two")  # so what follows the first is done
+
     def test_files_about_a_process_that_is_gone_before(self):
         other = self.spawn("/bin/sleep", "1000")
         program = self.start(f"import os\nheld = os.open('/proc/{other.pid}/stat', os.O_RDONLY)")
