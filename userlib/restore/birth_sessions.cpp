@@ -1,8 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which children a process makes before it makes a session of its own.
+// Which children a process makes before it makes a session of its own; and whether all have
+// somebody to make them.
 #include "restore/nursery.hpp"
 
 namespace cryo::restore {
+
+// Forged images may have processes that descend from themselves.
+bool Nursery::all_descend_from_us() const
+{
+    for (const Newborn &one : list_) {
+        size_t steps = 0;
+        for (int above = one.parent; above != nobody;
+             above = list_[static_cast<size_t>(above)].parent) {
+            if (++steps > list_.size())
+                return false;
+        }
+    }
+    return true;
+}
 
 // In which session each process has to be made: a leader in that of its descendants, if they have
 // not been made in its own one.

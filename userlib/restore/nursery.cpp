@@ -380,6 +380,8 @@ Result<void> Nursery::await()
 
 Result<std::vector<pid_t>> Nursery::make()
 {
+    if (!all_descend_from_us())
+        return Error(EINVAL, "the image has a process that descends from itself");
     if (!prepare())
         return Error::from_errno("sharing memory", errno);
     make_children(nobody, false);

@@ -123,6 +123,7 @@ class Nursery
     bool leads(size_t number) const { return list_[number].session == static_cast<int>(number); }
     bool goes_first(size_t child, int parent) const;
     std::vector<int> sessions_at_birth() const;
+    bool all_descend_from_us() const;
     Result<void> await();
     Error failure(size_t number, const char *what, int error) const;
 

@@ -246,6 +246,20 @@ TEST_F(NurseryTest, ZombiesWaitForTheirParent)
     nursery.end_all();
 }
 
+// As a forged image may have them: nobody would make the two, and the third waits for their session.
+TEST_F(NurseryTest, ACircleOfParentsIsRefused)
+{
+    Nursery nursery;
+    nursery.add(sleeper(nobody, nobody, nobody));
+    nursery.add(sleeper(2, 1, 1));
+    nursery.add(sleeper(1, 2, 2));
+    nursery.add(sleeper(1, nobody, nobody));
+    const auto born = nursery.make();
+    ASSERT_FALSE(born);
+    EXPECT_EQ(EINVAL, born.error().code());
+    EXPECT_NE(std::string::npos, born.error().text().find("descends from itself"));
+}
+
 TEST_F(NurseryTest, AnIdInUseLeavesNobodyBehind)
 {
     Nursery nursery;
