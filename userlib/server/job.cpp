@@ -89,6 +89,7 @@ class JobPush
     Result<void> look(Client &client);
     Result<void> measure();
     Result<void> put(Client &client, size_t index, Sum &sum);
+    Result<void> check_alone(Client &client);
     Result<void> commit(Client &client);
     void remove_former(Client &client);
 
@@ -162,6 +163,27 @@ Result<void> JobPush::put(Client &client, size_t index, Sum &sum)
     return {};
 }
 
+// Another push that has committed meanwhile may have removed what this one has found there.
+Result<void> JobPush::check_alone(Client &client)
+{
+    const auto manifest_now = [this] {
+        const auto at = there_.find(std::string(store::manifest_name));
+        return at != there_.end() ? at->second.number : 0;
+    };
+    const uint64_t before = manifest_now();
+    if (Result<void> looked = look(client); !looked)
+        return looked;
+    const auto is_there = [this](const Measured &one) {
+        const auto at = there_.find(name_of(one.file()));
+        return at != there_.end() && at->second.bytes == one.file().bytes &&
+               at->second.checksum == one.file().checksum;
+    };
+    if (manifest_now() == before && std::ranges::all_of(measured_, is_there))
+        return {};
+    return Error(EBUSY, series_ + ": another push to it has come between, whose snapshots stay "
+                                  "there; send these again when that one has ended");
+}
+
 Result<void> JobPush::commit(Client &client)
 {
     const Result<std::string> text = made_.manifest.text_of_push(series_);
@@ -207,6 +229,8 @@ Result<JobAtServer> JobPush::run(const Connect &connect)
     Sum sum(how_.progress, made_.manifest.bytes());
     for (size_t i = 0; done && i < measured_.size(); i++)
         done = put(*client, i, sum);
+    if (done)
+        done = check_alone(*client);
     if (done)
         done = commit(*client);
     if (!done)

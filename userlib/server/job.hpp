@@ -37,7 +37,8 @@ struct JobSending {
 // Connects twice, since the server does not wait for a client that reads all its files first.
 using Connect = std::function<Result<Client>()>;
 // Whatever ends it, the series has what it had before, or the new snapshots; and what was sent need
-// not be sent again. EEXIST: the series has images of another kind.
+// not be sent again. EEXIST: the series has images of another kind. EBUSY: another push has
+// committed meanwhile.
 Result<JobAtServer> push_job(const Connect &connect, const std::string &series,
                              const store::Contents &contents, const JobSending &how);
 // Into a directory that is made. ENOENT: the series has no complete snapshots.

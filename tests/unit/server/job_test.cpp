@@ -117,6 +117,34 @@ TEST_F(JobTest, IsWhatItWasUntilAllIsThere)
     EXPECT_EQ(later, pulled("whole"));
 }
 
+// The copier of a program that has ended goes on beside that of the next one.
+TEST_F(JobTest, OfTwoPushesAtOnceTheFirstToCommitHasThePlace)
+{
+    ASSERT_TRUE(push(contents_of(first_)));
+    const Files other = {{"other.data", "else"}};
+    const store::Contents others = contents_of(other);
+    Files more = first_;
+    more["3/rank0/image"] = "new";
+    store::Contents slow = contents_of(more);
+    int opened = 0;
+    for (store::Content &one : slow.files) {
+        if (one.name != "3/rank0/image")
+            continue;
+        one.open = [&, open_it = one.open] {
+            if (++opened == 2) // the rest is there, and is not sent again
+                EXPECT_TRUE(push(others));
+            return open_it();
+        };
+    }
+    const Result<JobAtServer> refused = push(slow);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(EBUSY, refused.error().code());
+    EXPECT_EQ(2, opened);
+    EXPECT_EQ(other, pulled("one"));
+    ASSERT_TRUE(push(slow));
+    EXPECT_EQ(more, pulled("two"));
+}
+
 TEST_F(JobTest, LeavesASeriesOfProgramsAlone)
 {
     ASSERT_EQ(0, put(*client_, {"job9", "monday"}, "image"));
