@@ -348,12 +348,7 @@ void Keeper::flushed()
     if (!took) {
         if (remote_ && took.error().code() == EEXIST)
             note_not_sent(copied);
-        // Checkpoints continue, and the error names another file each time: report it only once.
-        const std::string text = took.error().within("copying to " + settings_.second).text();
-        note(text);
-        if (!copying_fails_)
-            tell(text);
-        copying_fails_ = true;
+        copying_failed(took.error());
         return;
     }
     copying_fails_ = false;
@@ -368,6 +363,16 @@ void Keeper::flushed()
     note(fmt::format("{}: {} is complete after {:.2f} s", settings_.second, there, *took));
     if (there != newest_in(series_))
         flush(); // a new image was made meanwhile
+}
+
+// Checkpoints continue, and the error names another file each time: it is reported only once.
+void Keeper::copying_failed(const Error &error)
+{
+    const std::string text = error.within("copying to " + settings_.second).text();
+    note(text);
+    if (!copying_fails_)
+        tell(text);
+    copying_fails_ = true;
 }
 
 bool Keeper::save(Reason reason)

@@ -43,6 +43,7 @@ class Keeper
     void tidy();
     void flush();
     void flushed();
+    void copying_failed(const Error &error);
     double next_due(double begun, double ended) const;
     void note(const std::string &sentence) const;
     void warn(const Error &error);

@@ -15,7 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *second_name = "second"; // in the state: which place has what was sent
+// In the state: which place has what was sent, and its newest image.
+constexpr const char *second_name = "second";
+constexpr const char *second_newest_name = "second_newest";
 
 std::string new_series_name()
 {
@@ -104,17 +106,25 @@ void Keeper::name_series()
 }
 
 // Refuses a series elsewhere that has images of another run. One that a restart has its image
-// from is continued, as when the first directory was lost with its machine.
+// from is continued, as when the first directory was lost with its machine. One that is ours may be
+// away when the program comes back, and is for a while as if it were away later.
 Result<void> Keeper::check_remote()
 {
     if (!remote_)
         return {};
     const Result<std::string> first = series_.newest();
-    const Result<std::string> newest = first ? remote_->newest() : first;
+    if (!first)
+        return first.error();
+    const bool is_known = state_->get(second_name, std::string()) == settings_.second;
+    const Result<std::string> newest = remote_->newest();
+    if (!newest && is_known) {
+        remote_newest_ = state_->get(second_newest_name, std::string());
+        copying_failed(newest.error());
+        return {};
+    }
     if (!newest)
         return newest.error();
     remote_newest_ = *newest;
-    const bool is_known = state_->get(second_name, std::string()) == settings_.second;
     const bool goes_on = fs::path(settings_.image).parent_path() == settings_.second;
     if (!newest->empty() && !is_known && !(goes_on && first->empty()))
         return Error(EEXIST, fmt::format("{0}: has images of another run; go on with that by "
@@ -146,6 +156,7 @@ void Keeper::flush_to_remote()
             remote_newest_ = name;
     }
     state_->set_sent(sent);
+    state_->set(second_newest_name, remote_newest_);
 }
 
 // What has the name of one of ours at the server is another run's then, and is not removed one day.
@@ -167,13 +178,16 @@ void Keeper::note_sent()
     remember();
 }
 
-// The place of a job has what its directory has: of one run.
+// The place of a job has what its directory has: of one run. One that is ours is not asked: it may
+// be away when the job comes back.
 Result<void> Keeper::check_job_place()
 {
+    if (state_->get(second_name, std::string()) == settings_.second)
+        return {};
     const Result<bool> there = job_place_->has_snapshots();
     if (!there)
         return there.error();
-    if (*there && state_->get(second_name, std::string()) != settings_.second)
+    if (*there)
         return Error(EEXIST, settings_.second + ": has snapshots of another run; name another "
                                                 "place with --second");
     state_->set(second_name, settings_.second);

@@ -215,6 +215,20 @@ class Jobs(jobs.Case):
         self.assertNotEqual(0, done.returncode)
         self.assertIn("job9: has snapshots of another run", done.stderr)
 
+    def test_restart_while_the_server_is_away(self):
+        """A failure may have taken both: the job comes back, and its snapshots are sent when the server is back."""
+        self.serve()
+        job, into = self.keep()
+        wait_for(lambda: "is complete after" in self.log(into), "the first copy")
+        self.end_with_keeper(job, into)
+        self.end_server()
+        copied = self.log(into).count("is complete after")
+        again = self.restart(os.path.join(into, "context.ckpt"), "--interval", "300ms", "--second", self.url())
+        wait_for(lambda: f"copying to {self.url()}: " in again.text(), "the message")
+        self.serve()
+        wait_for(lambda: self.log(into).count("is complete after") > copied, "another copy")
+        self.end_with_keeper(again, into)
+
 
 if __name__ == "__main__":
     jobs.main()

@@ -125,6 +125,25 @@ class Keeping(serving.Case):
         self.await_number(last + 1)
         self.assert_alive(program)
 
+    def test_restart_while_the_server_is_away(self):
+        """A failure may have taken both. It is saved in its directory again, and copied when the server is back."""
+        self.serve()
+        program = self.keep()
+        self.await_number(1)
+        self.end_with_keeper(program)
+        port = self.port
+        self.end_server(signal.SIGKILL)
+        last = self.state()["made"]
+        restarted = self.restart("-q", "--interval", "300ms", "--second", self.url("solver"), "one/latest",
+                                 stderr=serving.subprocess.PIPE)
+        self.assertIn(f"automatic checkpoint: copying to cryo://127.0.0.1:{port}/solver: ",
+                      restarted.stderr.readline())
+        self.assert_alive(restarted)
+        wait_until("another image here", lambda: self.state()["made"] > last)
+        self.serve(listen=f"127.0.0.1:{port}")
+        self.await_number(last + 1)
+        self.assert_alive(restarted)
+
     def test_what_is_refused(self):
         self.serve()
         for code, text, *words in (
