@@ -71,6 +71,8 @@ Result<void> FreshDirectory::take_name()
         if (Result<void> synced = made ? made->sync() : made.error(); !synced)
             return synced;
     }
+    if (Result<void> synced = directory_.sync(); !synced)
+        return synced;
     if (renameat2(AT_FDCWD, path_.c_str(), AT_FDCWD, wanted_.c_str(), RENAME_NOREPLACE) != 0)
         return Error::from_errno(wanted_, errno);
     path_.clear();
