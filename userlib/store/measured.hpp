@@ -33,7 +33,7 @@ class Measured
         dev_t device = 0;
         ino_t inode = 0;
         off_t size = 0;
-        int64_t changed_s = 0, changed_ns = 0;
+        int64_t written_s = 0, written_ns = 0;
         bool operator==(const State &) const = default;
     };
     static Result<State> state_of(int fd, const std::string &name);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pushes to a store in memory: two to one place at once, names that cannot be kept; and stores
 // whose lists have no end.
+#include "../scratch.hpp"
 #include "small_store.hpp"
 #include "store/claim.hpp"
 #include "store/pull.hpp"
@@ -8,7 +9,9 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <fmt/format.h>
+#include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
 #include <memory>
@@ -200,6 +203,24 @@ TEST(Push, AFileThatIsChangedMeanwhileIsNotSent)
     EXPECT_EQ(2, opened);
     EXPECT_EQ(0, sent);
     EXPECT_TRUE(store.keys().empty());
+}
+
+// As `latest` goes on to the next image while the last one is sent.
+TEST(Push, AFileThatGetsOrLosesANameMeanwhileIsSent)
+{
+    SmallStore store;
+    const Scratch dir;
+    std::ofstream(dir / "a") << "image";
+    int opened = 0;
+    const Content named = {"a", [&]() -> Result<Fd> {
+                               if (++opened == 2) { // it was measured
+                                   std::filesystem::create_hard_link(dir / "a", dir / "latest");
+                               }
+                               return Fd(open((dir / "a").c_str(), O_RDONLY | O_CLOEXEC));
+                           }};
+    EXPECT_EQ(0, code_of_push(store, {named}));
+    EXPECT_EQ(2, opened);
+    EXPECT_EQ(0, code_of_verify(store));
 }
 
 // Before anything is sent.
