@@ -105,7 +105,9 @@ class ImageFiles
   public:
     explicit ImageFiles(std::string directory) : directory_(std::move(directory)) {}
 
-    Result<std::vector<Found>> with(const std::vector<image::FileId> &wanted) const
+    // One name of each; `own`, if that is one. The last image of a series has `latest`, too.
+    Result<std::vector<Found>> with(const std::vector<image::FileId> &wanted,
+                                    const std::string &own) const
     {
         const Result<Directory> directory = Directory::open(directory_);
         const Result<Names> names = files_in(directory_, {});
@@ -117,8 +119,13 @@ class ImageFiles
             if (!status || !*status)
                 continue;
             const image::FileId id((*status)->st_dev, (*status)->st_ino);
-            if (std::ranges::find(wanted, id) != wanted.end())
+            if (std::ranges::find(wanted, id) == wanted.end())
+                continue;
+            const auto known = std::ranges::find(found, id, &Found::id);
+            if (known == found.end())
                 found.push_back({name, id});
+            else if (name == own)
+                known->name = name;
         }
         return found;
     }
@@ -140,7 +147,7 @@ Result<Contents> image_at(const std::string &path)
     const auto [parent, own] = split_path(path);
     const bool is_directory = (*snapshot)->is_directory();
     const std::string top = is_directory ? path : parent;
-    const Result<std::vector<Found>> found = ImageFiles(top).with(needs.files);
+    const Result<std::vector<Found>> found = ImageFiles(top).with(needs.files, own);
     if (!found)
         return found.error();
     if (found->size() < needs.files.size())

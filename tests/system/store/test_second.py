@@ -186,6 +186,8 @@ class Kept(Second):
         self.assert_alive(program)
         wait_until("what is too old to go", lambda: 1 not in self.numbers() and len(self.numbers()) <= 3)
         self.end_with_keeper(program)
+        # Not under the name `latest` as well.
+        self.assertEqual({1}, {one["files"] for one in self.places(SERIES) if one["complete"]})
         last = self.numbers()[-1]
         restarted = self.restart("--json", SERIES + "/latest", stderr=subprocess.PIPE, env=self.server.environment())
         said = json.loads(restarted.stderr.readline())
