@@ -5,7 +5,7 @@
 #include "coord/joined_reports.hpp"
 
 #include <algorithm>
-#include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,20 +20,6 @@ const json &list_in(const json &fields, const char *name)
     static const json none = json::array();
     const auto at = fields.find(name);
     return at != fields.end() ? *at : none;
-}
-
-// By rank: the snapshots that its image needs.
-std::map<uint32_t, std::vector<int>> deltas_in(const json &groups)
-{
-    std::map<uint32_t, std::vector<int>> deltas;
-    for (const json &one : groups) {
-        const auto needs = one.at("needs").get<std::vector<int>>();
-        each_of(one.at("ranks"), most_ranks, [&](uint32_t rank) {
-            deltas[rank] = needs;
-            return true;
-        });
-    }
-    return deltas;
 }
 
 } // namespace
@@ -94,15 +80,18 @@ bool Checkpoint::hear_images(uint32_t child, const json &fields)
     const json &bytes = list_in(fields, "bytes");
     const json &checksums = list_in(fields, "checksums");
     const auto stopped = fields.value("stopped_ns", uint64_t(0));
-    const std::map<uint32_t, std::vector<int>> deltas = deltas_in(list_in(fields, "deltas"));
+    const std::optional<Deltas> deltas =
+        deltas_of(list_in(fields, "deltas"), reports_.ranks().size());
+    if (!deltas)
+        return false;
     size_t next = 0;
     // First, so that those which are there already do not count as under way.
     const auto add = [&](uint32_t rank) {
         const size_t at = next++;
         if (at >= bytes.size() || reports_.has_image(rank))
             return;
-        const auto delta = deltas.find(rank);
-        const std::vector<int> needs = delta != deltas.end() ? delta->second : std::vector<int>();
+        const auto delta = deltas->find(rank);
+        const std::vector<int> needs = delta != deltas->end() ? delta->second : std::vector<int>();
         if (is_taking_images() && has_bases(rank, needs))
             add_image(rank,
                       {.bytes = bytes[at],

@@ -49,6 +49,21 @@ bool each_of(const json &runs, uint64_t most, const std::function<bool(uint32_t)
     return runs.size() % 2 == 0;
 }
 
+std::optional<Deltas> deltas_of(const json &groups, uint64_t most)
+{
+    Deltas deltas;
+    for (const json &one : groups) {
+        const auto needs = one.at("needs").get<std::vector<int>>();
+        const bool good =
+            !needs.empty() &&
+            each_of(one.at("ranks"), most - deltas.size(),
+                    [&](uint32_t rank) { return deltas.try_emplace(rank, needs).second; });
+        if (!good)
+            return {};
+    }
+    return deltas;
+}
+
 JoinedReports::~JoinedReports()
 {
     loop_.call_off(timer_);
@@ -153,13 +168,15 @@ bool JoinedReports::take(const Message &joined)
         for (auto one = images.begin(); good && one != images.end(); ++one, at++)
             images_[*one] = {
                 bytes[at], checksums.empty() ? "" : checksums[at].get<std::string>(), {}};
-        for (const json &deltas : fields.value("deltas", json::array()))
-            good = good && each_of(deltas.at("ranks"), ranks_, [&](uint32_t rank) {
-                       if (!images.contains(rank))
-                           return false;
-                       images_[rank].needs = deltas.at("needs").get<std::vector<int>>();
-                       return true;
-                   });
+        const std::optional<Deltas> deltas =
+            deltas_of(fields.value("deltas", json::array()), ranks_);
+        good = good && deltas && std::ranges::all_of(*deltas, [&](const auto &one) {
+                   return images.contains(one.first);
+               });
+        if (good) {
+            for (const auto &[rank, needs] : *deltas)
+                images_[rank].needs = needs;
+        }
         stopped_ns_ = std::max(stopped_ns_, fields.value("stopped_ns", uint64_t(0)));
         for (const json &notice : fields.value("notices", json::array()))
             notices_.add(notice);

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -35,6 +36,11 @@ std::vector<uint64_t> runs_of(const std::set<uint32_t> &numbers);
 // Calls it for each number of the runs, as long as it returns true; false: there are more of them
 // than `most`, or a call has returned false.
 bool each_of(const nlohmann::json &runs, uint64_t most, const std::function<bool(uint32_t)> &call);
+
+// By rank: the snapshots that its image needs.
+using Deltas = std::map<uint32_t, std::vector<int>>;
+// None: no daemon of Cryo's says so. Each rank is there once, and there are no more than `most`.
+std::optional<Deltas> deltas_of(const nlohmann::json &groups, uint64_t most);
 
 class JoinedReports
 {

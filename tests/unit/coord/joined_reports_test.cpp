@@ -169,5 +169,21 @@ TEST_F(Joined, WhatNoDaemonSaysIsRefused)
     EXPECT_FALSE(take({{"look", 1}, {"alive", json{7, 9}}, {"growing", json{0, 1}}}));
 }
 
+// Each rank once, so that a message that fits into a frame is not the work of days.
+TEST(JoinedDeltas, OfARankAreThereOnce)
+{
+    const auto group = [](const json &ranks, const json &needs) {
+        return json({{"ranks", ranks}, {"needs", needs}});
+    };
+    const json one = group(json{0, 1, 4, 4}, json{2, 0});
+    const auto good = deltas_of(json::array({one, group(json{2, 2}, json{1})}), 4);
+    ASSERT_TRUE(good);
+    EXPECT_EQ((Deltas{{0, {2, 0}}, {1, {2, 0}}, {2, {1}}, {4, {2, 0}}}), *good);
+    EXPECT_FALSE(deltas_of(json::array({one, group(json{1, 1}, json{1})}), 100));
+    EXPECT_FALSE(deltas_of(json::array({one, group(json{2, 2}, json{1})}), 3));
+    EXPECT_FALSE(deltas_of(json::array({group(json{2, 2}, json::array())}), 100));
+    EXPECT_TRUE(deltas_of(json::array(), 0));
+}
+
 } // namespace
 } // namespace cryo::coord
