@@ -36,12 +36,18 @@ bool can_be_lent(const struct stat &now, mode_t want)
 Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<Fd>()> &open)
 {
     Result<Fd> fd = open();
+    if (fd || fd.error().code() != EACCES)
+        return fd;
+    // Another process may have lent it, too, when it was found, and does so no more; or it does now.
+    struct stat now = {};
     const mode_t want = wanted(flags);
-    if (fd || fd.error().code() != EACCES || !can_be_lent(found.status, want))
+    if (fstat(found.fd.get(), &now) == 0 && (now.st_mode & want) == want)
+        return open();
+    if (!can_be_lent(now, want))
         return fd;
     // The file found, whatever its name leads to by now.
     const std::string path = fmt::format("/proc/self/fd/{}", found.fd.get());
-    const mode_t mode = found.status.st_mode & 07777;
+    const mode_t mode = now.st_mode & 07777;
     // A signal that ends the restart must not leave the mode behind.
     sigset_t all;
     sigset_t before;
