@@ -141,6 +141,13 @@ def run_refused(options):
             return finish(job, options, "after it was refused")
 
 
+def grow(directory, options):
+    """As if the program had gone on, and written more, before it was killed."""
+    for path in sorted(Path(directory).glob(options.grow)) if options.grow else []:
+        with open(path, "ab") as file:
+            file.write(b"written later")
+
+
 def run_restarted(options):
     with tempfile.TemporaryDirectory(prefix="cryo-mpi-") as directory:
         settings = settings_of(options, directory)
@@ -163,6 +170,7 @@ def run_restarted(options):
             line = " ".join(f"'{word}'" for word in restart)
             command = [options.mpirun, "-n", str(options.ranks), "/bin/sh", "-c",
                        f"exec {line} -f '{directory}/context.'$OMPI_COMM_WORLD_RANK"]
+            grow(directory, options)
             Path(directory, f"go.{place}").touch()
         with Job(command, settings) as job:
             return finish(job, options, "restarted")
@@ -185,6 +193,8 @@ def main():
                         help="without the variable by which a rank may be saved alone")
     parser.add_argument("--old-ids", action="store_true",
                         help="the ids must be as before; left out where they are not to be had")
+    parser.add_argument("--grow", metavar="PATTERN",
+                        help="files of the program's that are longer when it is restarted")
     parser.add_argument("--small", action="store_true", help="the images must be")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()

@@ -57,30 +57,31 @@ bool is_sequential(const FileNote &note)
 struct Common {
     MPI_Offset size; // when it was saved
     MPI_Offset shared_position;
+    MPI_Offset now; // the size before anybody has cut it back
 };
 
-// Members that have not used the shared position do not know it.
-bool agree(MPI_Comm comm, const FileNote &note, Common &common, Why &why)
+// Members that have not used the shared position do not know it. The size that the file has now is
+// agreed on, too: all members cut it back or none does, and one that asked for it later could find
+// that another has cut it back already.
+bool agree(MPI_Comm comm, MPI_File real, const FileNote &note, Common &common, Why &why)
 {
-    const Common mine = {note.size, note.shared_position};
-    return worked(call(stock.Allreduce, static_cast<const void *>(&mine),
-                       static_cast<void *>(&common), 2,
+    Common mine = {note.size, note.shared_position, 0};
+    return worked(call(stock.File_get_size, real, &mine.now), "the size of a file", why) &&
+           worked(call(stock.Allreduce, static_cast<const void *>(&mine),
+                       static_cast<void *>(&common), 3,
                        static_cast<MPI_Datatype>(object_of(MPI_OFFSET)->real),
                        static_cast<MPI_Op>(object_of(MPI_MAX)->real), comm),
                   "agreeing on the size of a file", why);
 }
 
-bool cut_back(MPI_File real, MPI_Offset size, const FileNote &note, Why &why)
+bool cut_back(MPI_File real, const Common &common, const FileNote &note, Why &why)
 {
-    MPI_Offset now = 0;
-    if (!worked(call(stock.File_get_size, real, &now), "the size of a file", why))
-        return false;
-    if (now < size)
+    if (common.now < common.size)
         return refuse(why, "%s has %lld bytes, and had %lld when the program was saved", note.name,
-                      static_cast<long long>(now), static_cast<long long>(size));
-    if (now == size || !is_writable(note))
+                      static_cast<long long>(common.now), static_cast<long long>(common.size));
+    if (common.now == common.size || !is_writable(note))
         return true;
-    return worked(call(stock.File_set_size, real, size), "cutting a file back", why);
+    return worked(call(stock.File_set_size, real, common.size), "cutting a file back", why);
 }
 
 bool reopen(const Story &story, const FileNote &note, Why &why)
@@ -94,7 +95,7 @@ bool reopen(const Story &story, const FileNote &note, Why &why)
     if (call(stock.File_open, comm, note.name, mode, info, &real) != MPI_SUCCESS)
         return refuse(why, "%s, which the program had open, cannot be opened", note.name);
     Common common = {};
-    bool done = agree(comm, note, common, why) && cut_back(real, common.size, note, why);
+    bool done = agree(comm, real, note, common, why) && cut_back(real, common, note, why);
     call(stock.Comm_free, &comm);
     done = done &&
            worked(call(stock.File_set_view, real, note.displacement,
