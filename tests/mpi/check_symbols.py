@@ -46,6 +46,7 @@ ORDINARY = {
     "newer_fortran": ("malloc free", "functions for the Fortran library"),
     "launcher": ("close fstat getenv getppid getsockopt open pthread_atfork read", "before the program begins"),
     "engine": ("sigaction", "in MPI_Init"),
+    "ends": ("on_exit", "in MPI_Init"),
     "strangers": ("dl_iterate_phdr", "at the first call of MPI, of a rank that is not brought back"),
     "profilers": ("_DYNAMIC _r_debug __start_cryo_fronts __stop_cryo_fronts strcmp",
                   "before the program begins, and at the first call of MPI"),

@@ -27,7 +27,10 @@ constexpr std::chrono::seconds longest_end{20};
 // machine has time for it. Else the program's own exit status would count as a fault.
 constexpr std::chrono::milliseconds usual_end{5000};
 constexpr std::chrono::seconds sign_of_life{10}; // between what the supervisor is told
-constexpr int64_t early_ms = 100;                // between what commands are told that came early
+// How long the end of a rank waits whose MPI library has given up: perhaps since it misses another
+// rank, of whose end this daemon is about to hear.
+constexpr std::chrono::milliseconds longest_doubt{500};
+constexpr int64_t early_ms = 100; // between what commands are told that came early
 
 Coordinator::Coordinator(Loop &loop, const Job &job, const std::string &node, Fd supervisor,
                          Ways ways)
@@ -118,7 +121,7 @@ void Coordinator::member_gone(uint32_t number)
     if (const int64_t over = leases_.end(number); over != 0)
         supervised_.lost(*name, over);
     for (const uint32_t rank : ranks)
-        rank_left(number, rank);
+        rank_left(number, rank, false);
     std::string lost;
     if (!ranks.empty()) {
         lost = fmt::format("the daemon of node {} has ended: its ranks ({}) cannot be reached",
@@ -140,10 +143,13 @@ void Coordinator::hear(uint32_t member, const Message &message)
         from->heard = std::chrono::steady_clock::now();
     switch (message.type) {
     case Type::rank:
-        ranks_.came(member, message);
+        rank_came(member, message);
         break;
     case Type::rank_gone:
-        rank_left(member, fields.at("rank"));
+        rank_left(member, fields.at("rank"), fields.value("well", false));
+        break;
+    case Type::ends:
+        rank_ends(member, message);
         break;
     case Type::renew:
         if (from != nullptr && from->channel)
@@ -193,14 +199,57 @@ bool Coordinator::is_unfenced(const RankPlace &place) const
     return place.member == 0 && (!launcher || !capture::was_begun_by(place.pid, launcher->ppid, 0));
 }
 
-void Coordinator::rank_left(uint32_t member, uint32_t rank)
+void Coordinator::rank_came(uint32_t member, const Message &message)
+{
+    endings_.comes(ranks_.all().empty());
+    ranks_.came(member, message);
+    if (ranks_.are_there())
+        endings_.all_have_come();
+}
+
+// What has gone without a word, at an end that others are about to make, is the reason for it.
+void Coordinator::rank_ends(uint32_t member, const Message &message)
+{
+    const uint32_t rank = message.fields.at("rank");
+    const auto at = ranks_.all().find(rank);
+    const bool is_own = at != ranks_.all().end() && at->second.member == member;
+    if (!is_own || ending_ || !supervised_.is_wanted()) {
+        members_.tell(member, Message(Type::may_end, {{"rank", rank}}));
+        return;
+    }
+    const bool by_itself = message.fields.at("by_itself").get<bool>();
+    const bool may_end = by_itself ? endings_.ends(rank) : endings_.gives_up(rank);
+    ending_ranks_.emplace_back(member, rank);
+    if (may_end)
+        let_ranks_end();
+    else if (ending_ranks_.size() == 1)
+        loop_.after(longest_doubt.count(), [this] {
+            if (ending_ranks_.empty())
+                return; // a fault was seen
+            endings_.let_go();
+            let_ranks_end();
+        });
+}
+
+void Coordinator::let_ranks_end()
+{
+    for (const auto &[member, rank] : std::exchange(ending_ranks_, {}))
+        members_.tell(member, Message(Type::may_end, {{"rank", rank}}));
+}
+
+void Coordinator::rank_left(uint32_t member, uint32_t rank, bool well)
 {
     if (!ranks_.left(member, rank))
         return;
+    endings_.gone(rank, well);
+    if (endings_.is_decided())
+        let_ranks_end();
     if (ranks_.all().empty())
         others_.look_for_them(); // for the next mpirun of a script
     if (const auto now = now_)
         now->rank_left(rank);
+    if (ending_ && supervised_.has_run() && ranks_.all().empty())
+        tell_of_launcher(); // the supervisor need not wait for a checkpoint
     if (ending_)
         end();
 }
@@ -209,6 +258,8 @@ void Coordinator::launcher_gone()
 {
     loop_.forget(launcher_.get());
     ending_ = true;
+    endings_.launcher_ended();
+    let_ranks_end();
     ranks_.lose("it has ended");
     look_at_early();
     if (const auto now = now_)
@@ -216,6 +267,8 @@ void Coordinator::launcher_gone()
     // The supervisor must know whether all ranks have ended.
     if (supervised_.is_wanted()) {
         tell_of_checkpoint();
+        if (supervised_.has_run() && ranks_.all().empty())
+            tell_of_launcher();
         loop_.after(usual_end.count(), [this] { tell_of_launcher(); });
         constexpr int64_t shortest = std::chrono::milliseconds(longest_end).count();
         loop_.after(std::max(shortest, leases_.longest() / 1'000'000), [this] {
@@ -233,7 +286,7 @@ void Coordinator::tell_of_launcher()
         return one.second.member != 0 || !capture::has_ended(one.second.pid);
     };
     if (!std::exchange(launcher_told_, true))
-        supervised_.launcher_ended(std::ranges::any_of(ranks_.all(), goes_on));
+        supervised_.launcher_ended(std::ranges::any_of(ranks_.all(), goes_on), endings_);
 }
 
 // Of one that goes on without the ranks, as long as it does.
@@ -426,7 +479,10 @@ Surroundings Coordinator::surroundings()
             .watchers = watchers_,
             // Images may be complete long after the launcher's end, when another has its number.
             .end_launcher =
-                [this] { syscall(SYS_pidfd_send_signal, launcher_.get(), SIGTERM, nullptr, 0); },
+                [this] {
+                    endings_.launcher_ended(); // what ends now is meant to
+                    syscall(SYS_pidfd_send_signal, launcher_.get(), SIGTERM, nullptr, 0);
+                },
             .over = [this] { checkpoint_over(); }};
 }
 

@@ -15,11 +15,14 @@
 #include "coord/commands.hpp"
 #include "coord/daemon.hpp"
 #include "coord/early_requests.hpp"
+#include "coord/endings.hpp"
 #include "coord/node_leases.hpp"
 #include "coord/other_nodes.hpp"
 #include "coord/supervised.hpp"
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace cryo::coord {
 
@@ -39,7 +42,10 @@ class Coordinator
     void lease_ended(uint32_t number);
     void hear(uint32_t member, const Message &message);
     void tell_of_ranks();
-    void rank_left(uint32_t member, uint32_t rank);
+    void rank_came(uint32_t member, const Message &message);
+    void rank_left(uint32_t member, uint32_t rank, bool well);
+    void rank_ends(uint32_t member, const Message &message);
+    void let_ranks_end();
     bool is_elsewhere(const RankPlace &place) const;
     bool is_unfenced(const RankPlace &place) const;
     void launcher_gone();
@@ -70,7 +76,9 @@ class Coordinator
     EarlyRequests early_;
     NodeLeases leases_;
     Supervised supervised_;
-    std::shared_ptr<Checkpoint> now_; // null: none is under way
+    Endings endings_;
+    std::vector<std::pair<uint32_t, uint32_t>> ending_ranks_; // with their members: they wait
+    std::shared_ptr<Checkpoint> now_;                         // null: none is under way
     uint64_t checkpoints_ = 0;
     bool again_ = false;         // the program wants one after this
     bool tells_early_ = false;   // a timer runs that will look at early requests

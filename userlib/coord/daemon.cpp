@@ -72,7 +72,9 @@ Result<void> Daemon::listen_to_ranks()
 void Daemon::rank_frame(NodeRank &rank, FrameKind kind, std::string_view body)
 {
     // What has no place in the tree may be no rank of the job's: nothing that it says is passed on.
-    if (kind == FrameKind::image && !rank.child) {
+    if (kind == FrameKind::ending) {
+        rank.well = true;
+    } else if (kind == FrameKind::image && !rank.child) {
         images_.refuse(rank);
     } else if (kind == FrameKind::image) {
         images_.take(rank);
@@ -93,6 +95,9 @@ void Daemon::rank_ended(uint32_t number)
         return;
     const std::optional<uint32_t> child = rank->child;
     const bool was_told = !rank->news;
+    Message gone(Type::rank_gone, {{"rank", number}});
+    if (rank->well)
+        gone.fields["well"] = true;
     // What is joined may be on its way still, and the end of the rank would come first.
     if (tree_.is_joined() && images_.is_frozen(*rank))
         report_(images_.cut_of(*rank));
@@ -101,7 +106,7 @@ void Daemon::rank_ended(uint32_t number)
     if (was_saving)
         images_.report_failure(number, "it ended while its image was taken", ESRCH);
     if (was_told)
-        report_(Message(Type::rank_gone, {{"rank", number}}));
+        report_(gone);
     if (node() != nullptr && child)
         node()->lost_child(*child);
     progress();
@@ -199,6 +204,9 @@ void Daemon::command(const Message &message)
         break;
     case Type::rank_refused:
         refuse_rank(message);
+        break;
+    case Type::may_end:
+        ranks_.may_end(message.fields.at("rank"));
         break;
     case Type::prepare:
         said_.clear();

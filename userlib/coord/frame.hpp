@@ -32,6 +32,9 @@ enum class FrameKind : uint8_t {
     // (rank_leash.cpp).
     leash = 13,
     piece = 14, // of an image, to a server of images or from it (server/session.hpp)
+    // From a rank: one byte, how it ends (rank_end.hpp); that all is well, on the connection that
+    // it has; else alone on another one, and it gets one back when it may end.
+    ending = 15,
 };
 
 struct FrameHeader {
@@ -48,7 +51,8 @@ constexpr uint32_t most_body = 1U << 26;
 constexpr uint32_t most_piece = 1U << 18;
 constexpr uint32_t most_listed = 256;
 
-constexpr uint32_t hello_version = 2;
+constexpr uint32_t hello_version = 3;
+constexpr uint32_t hello_without_ending = 2; // of ranks that do not tell how they end
 
 struct Hello {
     uint32_t version = hello_version;

@@ -79,6 +79,8 @@ constexpr Field rank[] = {rank_number,
                           {"ranks", Kind::number, most_ranks},
                           {"pid", Kind::number, most_pid},
                           {"space", Kind::text, most_word}};
+constexpr Field rank_gone[] = {rank_number, {"well", Kind::flag, 0, optional}};
+constexpr Field ends[] = {rank_number, {"by_itself", Kind::flag}};
 constexpr Field only_rank[] = {rank_number};
 constexpr Field rank_refused[] = {
     rank_number, {"pid", Kind::number, most_pid}, {"error", Kind::text, most_text}};
@@ -261,7 +263,7 @@ constexpr Field failed[] = {{"error", Kind::text, most_text}, {"code", Kind::num
 constexpr Form forms[] = {
     {Type::join, Speaker::newcomer, "join", join},
     {Type::rank, Speaker::member, "rank", rank},
-    {Type::rank_gone, Speaker::member, "rank_gone", only_rank},
+    {Type::rank_gone, Speaker::member, "rank_gone", rank_gone},
     {Type::placed, Speaker::member, "placed", only_generation},
     {Type::unplaced, Speaker::member, "unplaced", only_error},
     {Type::prepared, Speaker::member, "prepared", prepared},
@@ -274,9 +276,11 @@ constexpr Form forms[] = {
     {Type::reports, Speaker::member, "reports", reports},
     {Type::renew, Speaker::member, "renew", only_number},
     {Type::leaving, Speaker::member, "leaving", {}},
+    {Type::ends, Speaker::member, "ends", ends},
     {Type::joined, Speaker::coordinator, "joined", joined},
     {Type::renewed, Speaker::coordinator, "renewed", only_number},
     {Type::rank_refused, Speaker::coordinator, "rank_refused", rank_refused},
+    {Type::may_end, Speaker::coordinator, "may_end", only_rank},
     {Type::place, Speaker::coordinator, "place", place},
     {Type::prepare, Speaker::coordinator, "prepare", prepare},
     {Type::cancel, Speaker::coordinator, "cancel", only_checkpoint},

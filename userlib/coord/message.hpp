@@ -65,6 +65,8 @@ enum class Type : uint8_t {
     renew,
     leaving,
     renewed,
+    ends,
+    may_end,
     put,
     complete,
     list,

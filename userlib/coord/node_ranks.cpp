@@ -3,6 +3,7 @@
 
 #include "coord/job.hpp"
 #include "coord/patience.hpp"
+#include "coord/rank_end.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -64,6 +65,8 @@ void NodeRanks::meet(const std::shared_ptr<Channel> &channel)
             greet(one, body);
         else if (kind == FrameKind::leash)
             leashes_.hold(one);
+        else if (kind == FrameKind::ending)
+            hear_ending(one, body);
         else
             one->close();
     };
@@ -78,7 +81,7 @@ void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view 
     }
     memcpy(&hello, body.data(), sizeof(hello));
     std::string refused;
-    if (hello.version != hello_version)
+    if (hello.version != hello_version && hello.version != hello_without_ending)
         refused = "the daemon of this node is of another version of Cryo";
     else if (hello.rank >= hello.ranks || hello.ranks > most_ranks)
         refused = fmt::format("there is no rank {} of {}", hello.rank, hello.ranks);
@@ -99,6 +102,7 @@ void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view 
     rank.number = hello.rank;
     rank.pid = channel->peer().pid;
     rank.channel = channel;
+    rank.well = hello.version == hello_without_ending; // as far as anybody will know
     const uint32_t number = hello.rank;
     channel->on_frame = [this, number](FrameKind kind, std::string_view frame) {
         if (NodeRank *one = find(number))
@@ -114,6 +118,37 @@ void NodeRanks::greet(const std::shared_ptr<Channel> &channel, std::string_view 
                                      {"space", body.substr(sizeof(hello))}});
     if (!leashes_.are_wanted())
         report_(*std::exchange(rank.news, std::nullopt));
+}
+
+// A process that is no rank of the job's, or not any more, waits for nobody.
+void NodeRanks::hear_ending(const std::shared_ptr<Channel> &channel, std::string_view body)
+{
+    const int pid = channel->peer().pid;
+    const auto at =
+        std::ranges::find_if(all_, [pid](const auto &one) { return one.second.pid == pid; });
+    const bool is_known = at != all_.end() && !at->second.news && body.size() == sizeof(Ending) &&
+                          static_cast<uint8_t>(body[0]) <= static_cast<uint8_t>(Ending::given_up);
+    const auto how = is_known ? static_cast<Ending>(body[0]) : Ending::well;
+    if (is_known)
+        at->second.well = how != Ending::given_up;
+    if (how == Ending::well) {
+        channel->send(FrameKind::ending, {});
+        channel->close_when_sent();
+        return;
+    }
+    at->second.ending = channel;
+    report_(Message(Type::ends,
+                    {{"rank", at->second.number}, {"by_itself", how == Ending::by_itself}}));
+}
+
+void NodeRanks::may_end(uint32_t number)
+{
+    NodeRank *rank = find(number);
+    if (rank == nullptr || rank->ending == nullptr)
+        return;
+    const std::shared_ptr<Channel> channel = std::exchange(rank->ending, nullptr);
+    channel->send(FrameKind::ending, {});
+    channel->close_when_sent();
 }
 
 // A rank that could outlive this daemon is not told of, so it is not in the job.

@@ -33,11 +33,13 @@ struct NodeRank {
     std::shared_ptr<Channel> channel;
     std::optional<uint32_t> child; // its number in the tree, below this node
     std::unique_ptr<Imager> imager;
-    bool waits = false;          // for the end of its image
-    bool frozen = false;         // the image no longer needs the rank
-    std::string local;           // the directory that its image is written to first, or ""
-    bool stored = false;         // its image is complete there
-    std::optional<Message> news; // of its coming, until it cannot outlive the daemon
+    bool waits = false;                   // for the end of its image
+    bool frozen = false;                  // the image no longer needs the rank
+    std::string local;                    // the directory that its image is written to first, or ""
+    bool stored = false;                  // its image is complete there
+    std::optional<Message> news;          // of its coming, until it cannot outlive the daemon
+    bool well = false;                    // it has said that it ends as the program wants
+    std::shared_ptr<Channel> ending = {}; // on which it waits until it may end
 };
 
 class NodeRanks
@@ -56,12 +58,14 @@ class NodeRanks
     NodeRank *find(uint32_t number); // null: it has ended
     void remove(uint32_t number) { all_.erase(number); }
     bool empty() const { return all_.empty(); }
+    void may_end(uint32_t number); // which has asked
     bool had_any() const { return had_any_ || leashes_.had_any(); }
 
   private:
     void accept();
     void greet(const std::shared_ptr<Channel> &channel, std::string_view body);
     void frame(NodeRank &rank, FrameKind kind, std::string_view body);
+    void hear_ending(const std::shared_ptr<Channel> &channel, std::string_view body);
 
     Loop &loop_;
     Report report_;

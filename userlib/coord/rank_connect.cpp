@@ -6,6 +6,7 @@
 
 #include "coord/leash.hpp"
 #include "coord/place.hpp"
+#include "coord/rank_end.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -181,6 +182,10 @@ int RankSide::connect(const char *const *environment, uint32_t rank, uint32_t ra
     // taken for lost.
     if (connected < 0 && !refused_ && is_fenced(environment))
         end_unfenced();
+    if (connected < 0)
+        forget_end();
+    else
+        expect_end(environment);
     return connected;
 }
 

@@ -4,6 +4,7 @@
 #include "coord/rank_side.hpp"
 
 #include "agent/interface.hpp"
+#include "coord/rank_end.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -153,7 +154,23 @@ void RankSide::drop_connection()
 void RankSide::disconnect()
 {
     const Inside inside(*this);
+    say_farewell();
     drop_connection();
+}
+
+// Without it a supervised job has lost this rank. So the daemon gets time to take it.
+void RankSide::say_farewell()
+{
+    constexpr int most_looks = 20;
+    const Ending how = Ending::well;
+    if (!is_ours())
+        return;
+    put(FrameKind::ending, &how, sizeof(how));
+    for (int looks = 0; fd_ >= 0 && flush() && out_.size() > 0 && looks < most_looks; looks++) {
+        pollfd look = {fd_, POLLOUT, 0};
+        sys::call(SYS_poll, &look, 1, look_ms);
+    }
+    forget_end();
 }
 
 void RankSide::put(FrameKind kind, const void *body, size_t length)

@@ -94,7 +94,7 @@ class RankSide final : public bookmark::Link
     // the rank is frozen: other ranks may need something of it to get as far.
     TookImage take_image(void (*meanwhile)() = nullptr);
 
-    // Ends the connection: MPI_Finalize.
+    // Ends the connection, and says that all is well: MPI_Finalize.
     void disconnect();
 
   private:
@@ -130,6 +130,7 @@ class RankSide final : public bookmark::Link
     bool flush();
     bool hears_nothing() const;
     void put(FrameKind kind, const void *body, size_t length);
+    void say_farewell();
     void drop_connection();
     void deliver_abandon(Deliver deliver, void *argument) const;
     static void signalled(void *self);

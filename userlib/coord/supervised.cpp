@@ -41,9 +41,13 @@ void Supervised::running(bool elsewhere, bool unfenced)
     say({{"running", true}, {"elsewhere", elsewhere || is_elsewhere_}, {"unfenced", unfenced}});
 }
 
-void Supervised::launcher_ended(bool outlived)
+void Supervised::launcher_ended(bool outlived, const Endings &endings)
 {
-    say({{"launcher_ended", true}, {"outlived", outlived}});
+    say({{"launcher_ended", true},
+         {"outlived", outlived},
+         {"unfinished", endings.are_unfinished()},
+         {"fault", endings.is_fault()},
+         {"given_up", endings.has_given_up()}});
 }
 
 void Supervised::lost(const std::string &node, int64_t until_ns)

@@ -11,8 +11,9 @@
 //     {"running": true, "elsewhere": false, "unfenced": false}
 //                                       all ranks are there, and none on another node, nor one that
 //                                       is here but not below the supervisor; once
-//     {"launcher_ended": true, "outlived": false}
-//                                       and whether ranks were there still
+//     {"launcher_ended": true, "outlived": false, "unfinished": false, "fault": false,
+//      "given_up": false}                 and whether ranks were there still; how the others have
+//                                       ended (endings.hpp)
 //     {"saving": true}                  after that, and again and again: a snapshot may still come
 //     {"ended": true, "left": ["n1"], "until_ns": 81000000000000}
 //                                       at last: nodes without a lease that have ranks still, and
@@ -24,6 +25,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "coord/endings.hpp"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -43,7 +45,7 @@ class Supervised
     // `unfenced`: such as have no lease, and whose end the supervisor does not see.
     void running(bool elsewhere, bool unfenced);
     void saving();
-    void launcher_ended(bool outlived);
+    void launcher_ended(bool outlived, const Endings &endings);
     // The daemon of this node has gone; what is left of its ranks acts until then.
     void lost(const std::string &node, int64_t until_ns);
     void ended(const std::set<std::string> &left, int64_t until_ns);

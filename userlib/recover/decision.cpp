@@ -23,12 +23,16 @@ bool may_pass(int wait_status)
 }
 
 // What ends with 0 has done its work, whether or not anybody could tell that it was back: a job
-// whose daemon was killed, or that some rank could not reach, tells nothing.
+// whose daemon was killed, or that some rank could not reach, tells nothing. But Open MPI 5.0's
+// launcher ends so, too, if it has lost what it had started on another node: then ranks are
+// missing.
 bool Decision::is_fault(const End &end) const
 {
     const int own = end.launcher.value_or(end.wait_status);
-    if (end.was_asked || own == 0)
+    if (end.was_asked)
         return false;
+    if (own == 0)
+        return end.is_unfinished;
     if (!end.was_back || end.left_others)
         return true;
     if (WIFEXITED(own) && policy_.exits.contains(WEXITSTATUS(own)))

@@ -25,7 +25,8 @@ struct End {
     std::optional<int> launcher = {};
     bool was_back = true;        // false: a restart has failed before the program ran
     bool may_pass = false;       // for a reason outside of the image, such as an id that is taken
-    bool left_others = false;    // of a launcher: ranks were there still
+    bool left_others = false;    // of a launcher: ranks were there still, or lost before its end
+    bool is_unfinished = false;  // likewise: it ended with 0, and not all ranks had done their part
     bool was_asked = false;      // the user has told the program to end
     bool can_begin_again = true; // its standard input is as it was at the beginning
 };

@@ -65,6 +65,14 @@ class JobNews
         return outlived_.value_or(false) || !lost_.empty() ||
                (was_left() && has_run_ && is_elsewhere_ == true && lease_ns_ > 0);
     }
+    // Whether it is known how the ranks have ended that came.
+    bool knows_ends() const { return left_.has_value() || outlived_.has_value(); }
+    // All ranks were there, and not all have done their part.
+    bool is_unfinished() const { return has_run_ && (is_unfinished_ || outlived_.value_or(false)); }
+    // A rank has gone without a word before any of the job had ended it. `chosen`: the launcher has
+    // ended with a status that a rank may have chosen; if it may also stand for a signal, only if
+    // the MPI library of another rank has given up.
+    bool saw_fault(bool chosen) const { return is_fault_ && (chosen || has_given_up_); }
     const std::vector<LostNode> &lost() const { return lost_; } // in this run
     int64_t lease_ns() const { return lease_ns_; }
 
@@ -84,6 +92,9 @@ class JobNews
     uint64_t heard_ns_ = 0;
     bool is_unfenced_ = false; // one that has no lease, and is not below the supervisor
     std::optional<bool> outlived_;
+    bool is_unfinished_ = false; // as the daemon has told (coord/endings.hpp)
+    bool is_fault_ = false;
+    bool has_given_up_ = false;
     std::optional<std::vector<std::string>> left_; // nodes
     int64_t until_ns_ = 0;
     std::vector<LostNode> lost_;

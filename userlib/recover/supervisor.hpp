@@ -72,6 +72,7 @@ class Supervisor
     template <class Enough>
     void await_daemon(const Enough &is_enough);
     bool has_left_others();
+    bool is_unfinished();
     Result<void> end_leftovers();
     Result<void> await_rest();
     Result<void> await_leases(int64_t gone_ns);

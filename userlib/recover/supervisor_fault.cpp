@@ -55,8 +55,8 @@ void Supervisor::await_daemon(const Enough &is_enough)
     }
 }
 
-// Whether a launcher has failed that did not end its ranks, or has lost what it had started. Its
-// exit status need not tell.
+// Whether a launcher has failed that did not end its ranks, or has lost what it had started, or
+// whose ranks were lost before others ended the job for that. Its exit status need not tell.
 bool Supervisor::has_left_others()
 {
     if (!subject_->has_daemon() || *status_ == 0)
@@ -64,7 +64,18 @@ bool Supervisor::has_left_others()
     if (news_.has_run() && subject_->lost_control(*status_))
         return true;
     await_daemon([this] { return news_.knows_launchers_end(); });
-    return news_.launcher_left_ranks();
+    return news_.launcher_left_ranks() ||
+           (subject_->may_be_chosen(*status_, true) &&
+            news_.saw_fault(subject_->may_be_chosen(*status_, false)));
+}
+
+// Whether a launcher has ended with 0 though ranks are missing.
+bool Supervisor::is_unfinished()
+{
+    if (!subject_->has_daemon() || *status_ != 0 || !news_.has_run())
+        return false;
+    await_daemon([this] { return news_.knows_ends(); });
+    return news_.is_unfinished();
 }
 
 // A process that was killed may end late: in a system call of a server that does not answer.
@@ -133,8 +144,11 @@ Result<void> Supervisor::await_leases(int64_t gone_ns)
 std::string Supervisor::fault_text(const End &end)
 {
     const std::string loss = news_.lost().empty() ? "" : loss_text(news_.lost());
+    if (end.was_back && loss.empty())
+        return subject_->end_text(teller_.said().own_pid, *status_) +
+               (end.is_unfinished ? ", but not all ranks have come to their end" : "");
     if (end.was_back)
-        return loss.empty() ? subject_->end_text(teller_.said().own_pid, *status_) : loss;
+        return loss;
     return fmt::format("the restart from {} failed ({})", image_,
                        loss.empty() ? end_text(end.wait_status) : loss);
 }
@@ -200,10 +214,14 @@ Action Supervisor::judge()
                .may_pass = !was_back_ && subject_->may_pass(*status_),
                .was_asked = asked,
                .can_begin_again = has_input_again(input_at_)};
-    if (!decision_.is_fault(end))
+    if (!decision_.is_fault(end)) {
+        end.is_unfinished = is_unfinished();
         end.left_others = has_left_others();
+    }
     if (!decision_.is_fault(end))
         return {.what = Do::end};
+    if (end.is_unfinished)
+        program_status_ = SIGKILL; // nothing has ended well
     tell_fault(end);
     const auto stop = [](const Error &error) {
         return Action{.what = Do::give_up, .why = error.text()};

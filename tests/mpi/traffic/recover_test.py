@@ -22,9 +22,7 @@ import job_test  # noqa: E402
 import processes  # noqa: E402
 import run_mpi  # noqa: E402
 
-POLICY = """# MPICH's launcher sometimes ends with 1 when a rank was killed.
-[[fault]]
-exits = [1]
+POLICY = """[[fault]]
 limit = 5
 """
 

@@ -6,14 +6,19 @@
 //     fake_rank STEPS DIRECTORY    prints "rank R: STEPS steps, sum" and, after a restart, where
 //                                  it was; touches DIRECTORY/started.R
 //
+// With FAKE_ENDS=by_itself, or =given_up, SIGUSR1 ends it with status 14, as MPI_Abort does, or an
+// error that nobody handles; it says so before.
+//
 // With FAKE_WITNESS=DIRECTORY it notes there again and again which of its incarnations acts, and
 // touches DIRECTORY/doubled if it finds that a younger one has begun.
 #include "coord/place.hpp"
+#include "coord/rank_end.hpp"
 #include "coord/rank_side.hpp"
 
 #include "../../unit/coord/still_mpi.hpp"
 
 #include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -139,6 +144,13 @@ uint32_t number(const char *name)
     return value != nullptr ? static_cast<uint32_t>(atoi(value)) : 0;
 }
 
+void end_with_a_word(int /*signal*/)
+{
+    const bool given_up = strcmp(getenv("FAKE_ENDS"), "given_up") == 0;
+    coord::tell_end(given_up ? coord::Ending::given_up : coord::Ending::by_itself);
+    _exit(14);
+}
+
 // A connection for good to a socket of this name; behind '@' to an abstract one, whose
 // name is filled up with NULs, as that of a program which binds a whole sockaddr_un.
 bool connect_outside(const char *name)
@@ -173,6 +185,8 @@ int main(int argc, char **argv)
     if (const char *outside = getenv("FAKE_CONNECT");
         outside != nullptr && !connect_outside(outside))
         return 1;
+    if (getenv("FAKE_ENDS") != nullptr)
+        signal(SIGUSR1, end_with_a_word);
     const std::string mark = std::string(argv[2]) + "/started." + std::to_string(self);
     close(open(mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 

@@ -132,6 +132,35 @@ class Supervised(Supervising):
         self.await_recovery(job, 1)
         self.end_well(job, 2)
 
+    def test_status_of_a_rank_that_misses_another(self):
+        """As that of an MPI library which gives up: what was killed before is the fault, not that."""
+        self.more["FAKE_STATUS"] = "14"
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 2)
+
+    def test_launcher_that_ends_well_without_its_ranks(self):
+        """As Open MPI 5.0's when its prted of another node is killed."""
+        self.more["FAKE_STATUS"] = "0"
+        job = self.supervise(2)
+        self.await_snapshot(job)
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.assertIn("ended with status 0, but not all ranks have come to their end", job.text())
+        self.end_well(job, 2)
+
+    def test_ends_that_the_job_has_chosen(self):
+        """Others are killed for it, and it is no fault all the same."""
+        for how in "by_itself", "given_up":
+            self.more["FAKE_ENDS"] = how
+            job = self.supervise(3, steps=10_000_000)
+            self.await_snapshot(job)
+            os.kill(self.ranks()[1], signal.SIGUSR1)
+            self.assertNotIn("the launcher (", job.end(14))
+            wait_for(lambda: not list(self.marked()), "the end of daemon and keeper")
+
     def test_killed_daemon_and_rank(self):
         """No rank was elsewhere, so that none is left is known without the daemon."""
         job = self.supervise(2)

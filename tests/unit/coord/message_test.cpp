@@ -40,6 +40,17 @@ TEST(Messages, AreWhatTheTableSays)
         EXPECT_FALSE(taken(Speaker::member, body)) << body;
 }
 
+TEST(Messages, MayTellHowARankEnds)
+{
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"rank_gone","rank":7})"));
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"rank_gone","rank":7,"well":true})"));
+    EXPECT_FALSE(taken(Speaker::member, R"({"type":"rank_gone","rank":7,"well":1})"));
+    EXPECT_TRUE(taken(Speaker::member, R"({"type":"ends","rank":7,"by_itself":false})"));
+    EXPECT_FALSE(taken(Speaker::member, R"({"type":"ends","rank":7})"));
+    EXPECT_TRUE(taken(Speaker::coordinator, R"({"type":"may_end","rank":7})"));
+    EXPECT_FALSE(taken(Speaker::member, R"({"type":"may_end","rank":7})"));
+}
+
 // Commands and daemons that do without levels send what they always did.
 TEST(Messages, MayNameALevel)
 {

@@ -88,6 +88,14 @@ TEST(Fault, IsALauncherThatLeavesItsRanks)
         {.wait_status = exited(255), .left_others = true, .was_asked = true}));
 }
 
+TEST(Fault, IsALauncherThatEndsWellWithoutItsRanks)
+{
+    End end = {.wait_status = exited(0), .launcher = exited(0), .is_unfinished = true};
+    EXPECT_TRUE(Decision({}).is_fault(end));
+    end.was_asked = true;
+    EXPECT_FALSE(Decision({}).is_fault(end));
+}
+
 TEST(Fault, IsARestartThatFails)
 {
     EXPECT_TRUE(Decision({}).is_fault({.wait_status = exited(11), .was_back = false}));

@@ -26,6 +26,16 @@ std::unique_ptr<Subject> job()
     return make_subject({.directory = "/run", .mpi = true}, {"mpirun", "-n", "2", "./app"});
 }
 
+std::unique_ptr<Subject> mpich_job()
+{
+    const std::string launcher = testing::TempDir() + "mpiexec.hydra";
+    std::ofstream(launcher) << "#!/bin/sh\n";
+    std::unique_ptr<Subject> made =
+        make_subject({.directory = "/run", .mpi = true}, {launcher, "./app"});
+    std::filesystem::remove(launcher);
+    return made;
+}
+
 } // namespace
 
 TEST(Subject, LaunchersAddToTheSignalOfARank)
@@ -56,11 +66,7 @@ TEST(Subject, TextNamesLauncherAndRank)
 
 TEST(Subject, ALauncherThatHasLostWhatItHadStartedSaysSo)
 {
-    const std::string launcher = testing::TempDir() + "mpiexec.hydra";
-    std::ofstream(launcher) << "#!/bin/sh\n";
-    const std::unique_ptr<Subject> of_mpich =
-        make_subject({.directory = "/run", .mpi = true}, {launcher, "./app"});
-    std::filesystem::remove(launcher);
+    const std::unique_ptr<Subject> of_mpich = mpich_job();
     EXPECT_TRUE(of_mpich->lost_control(status_of_exit(255)));
     EXPECT_TRUE(job()->lost_control(status_of_exit(205)));
     // Programs end so.
@@ -69,6 +75,18 @@ TEST(Subject, ALauncherThatHasLostWhatItHadStartedSaysSo)
     EXPECT_FALSE(job()->lost_control(SIGKILL));
     const std::unique_ptr<Subject> program = make_subject({.directory = "/run"}, {"./app"});
     EXPECT_FALSE(program->lost_control(status_of_exit(205)));
+}
+
+TEST(Subject, StatusesOfALauncherMayBeChosenByARank)
+{
+    const std::unique_ptr<Subject> of_mpich = mpich_job();
+    EXPECT_TRUE(job()->may_be_chosen(status_of_exit(14), false));
+    EXPECT_FALSE(job()->may_be_chosen(status_of_exit(143), true));
+    EXPECT_FALSE(job()->may_be_chosen(SIGTERM, true));
+    EXPECT_TRUE(of_mpich->may_be_chosen(status_of_exit(143), false));
+    EXPECT_FALSE(of_mpich->may_be_chosen(status_of_exit(15), false)); // SIGTERM
+    EXPECT_TRUE(of_mpich->may_be_chosen(status_of_exit(15), true));   // or its library's
+    EXPECT_FALSE(of_mpich->may_be_chosen(SIGTERM, true));
 }
 
 TEST(Subject, ALauncherThatFailsByItselfSaysNothingOfTheSnapshot)

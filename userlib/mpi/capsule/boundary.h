@@ -26,6 +26,7 @@ struct cryo_host {
     const char *library;
     void (*park)(const struct cryo_guest *guest);            /* does not return */
     void (*exit)(int status);                                /* the program's exit() */
+    void (*gives_up)(void);                                  /* the library is about to end it */
     long (*system_call)(long number, const long *arguments); /* returns -errno on failure */
 };
 

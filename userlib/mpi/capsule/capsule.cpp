@@ -47,6 +47,7 @@ cryo_host host = {
     .library = nullptr,
     .park = cryo_capsule_park,
     .exit = exit_program,
+    .gives_up = gives_up,
     .system_call = cryo_capsule_system_call,
 };
 
@@ -141,7 +142,9 @@ class Environment
         changed_ = static_cast<char **>(keep(bytes_));
         if (changed_ == nullptr)
             return;
-        snprintf(text_, sizeof(text_), "%s=%d", descriptor, descriptors::take(atoi(value)));
+        const int taken = descriptors::take(atoi(value));
+        note_launcher(taken);
+        snprintf(text_, sizeof(text_), "%s=%d", descriptor, taken);
         const size_t name = strlen(descriptor) + 1;
         for (size_t i = 0; i < count; i++)
             changed_[i] = given[i] + name == value ? text_ : given[i];

@@ -67,6 +67,11 @@ bool owns(const void *address);
 // True for a descriptor that belongs to the capsule, not to the program.
 bool owns_descriptor(int descriptor);
 
+// Called before the library ends this process, or tells its launcher to end the job, in whatever
+// thread, once or several times; null: nothing is.
+// RULE for that function: as for a signal handler, and no thread-local storage.
+void on_giving_up(void (*told)());
+
 // Flushes the stdio buffers inside the capsule. The calling thread must have entered.
 void flush();
 

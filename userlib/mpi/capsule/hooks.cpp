@@ -1,7 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi/capsule/hooks.hpp"
 #include "mpi/capsule/arena.hpp"
+#include "mpi/capsule/capsule.hpp"
 #include "sys/raw.hpp"
+
+namespace cryo::capsule {
+
+namespace {
+
+void (*told)();
+int launcher = -1;
+
+// What MPICH's library says to its launcher, which then ends the other ranks.
+bool is_abort(const long *a)
+{
+    constexpr char command[] = "cmd=abort";
+    constexpr long length = sizeof(command) - 1;
+    if (launcher < 0 || a[0] != launcher || a[2] < length)
+        return false;
+    const char *text = reinterpret_cast<const char *>(a[1]);
+    for (long i = 0; i < length; i++) {
+        if (text[i] != command[i])
+            return false;
+    }
+    return true;
+}
+
+} // namespace
+
+void on_giving_up(void (*function)())
+{
+    told = function;
+}
+
+void note_launcher(int descriptor)
+{
+    launcher = descriptor;
+}
+
+void gives_up()
+{
+    if (told != nullptr)
+        told();
+}
+
+} // namespace cryo::capsule
 
 extern "C" [[gnu::visibility("hidden")]] long cryo_capsule_system_call(long number, const long *a)
 {
@@ -26,6 +69,13 @@ extern "C" [[gnu::visibility("hidden")]] long cryo_capsule_system_call(long numb
     case SYS_dup2:
     case SYS_dup3:
         return descriptors::copied(number, a);
+    case SYS_exit_group:
+        gives_up();
+        break;
+    case SYS_write:
+        if (is_abort(a))
+            gives_up();
+        break;
     default:
         break;
     }

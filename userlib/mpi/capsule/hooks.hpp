@@ -14,6 +14,11 @@ namespace cryo::capsule {
 struct Refusal;
 struct Range;
 
+// hooks.cpp: the library is about to end the process.
+void gives_up();
+// The library's connection to its launcher; -1: there is none that is known.
+void note_launcher(int descriptor);
+
 // memory.cpp: confines mappings to the arena.
 namespace memory {
 long map(const long *a);

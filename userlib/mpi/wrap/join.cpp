@@ -7,6 +7,7 @@
 #include "mpi/rank/partitioned.hpp"
 #include "mpi/rank/tree_channel.hpp"
 #include "mpi/stock/fatal.hpp"
+#include "mpi/wrap/ends.hpp"
 #include "mpi/wrap/placement.hpp"
 #include "mpi/wrap/replay.hpp"
 #include "mpi/wrap/revive.hpp"
@@ -99,6 +100,7 @@ void join_job()
     if (!join_test() && sys::own_variable("CRYO_JOB") == nullptr)
         return;
     if (!engine_counts) {
+        tell_of_ends();
         if (tree().connect(environ, self, ranks) < 0)
             say_why(tree().why());
         else
