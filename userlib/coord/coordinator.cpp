@@ -480,7 +480,7 @@ Surroundings Coordinator::surroundings()
             // Images may be complete long after the launcher's end, when another has its number.
             .end_launcher =
                 [this] {
-                    endings_.launcher_ended(); // what ends now is meant to
+                    endings_.are_wanted();
                     syscall(SYS_pidfd_send_signal, launcher_.get(), SIGTERM, nullptr, 0);
                 },
             .over = [this] { checkpoint_over(); }};

@@ -36,16 +36,20 @@ class Endings
     void let_go() { decided_ = true; }
     // The launcher ends what is left.
     void launcher_ended() { decided_ = true; }
+    // Somebody wants the job to end, unfinished as it is: ompi-checkpoint --term.
+    void are_wanted() { decided_ = wanted_ = true; }
 
     bool is_decided() const { return decided_ || faulted_; }
-    bool are_unfinished() const { return unfinished_; } // some of them: these went without a word
-    bool is_fault() const { return faulted_; }          // one went so before any had ended the job
+    // Some went without a word,
+    bool are_unfinished() const { return unfinished_ && !wanted_; }
+    bool is_fault() const { return faulted_; } // one of them before any had ended the job
     bool has_given_up() const { return given_up_; }
 
   private:
     std::set<uint32_t> told_; // are about to end
     bool all_came_ = false;
     bool decided_ = false;
+    bool wanted_ = false;
     bool faulted_ = false;
     bool unfinished_ = false;
     bool given_up_ = false;

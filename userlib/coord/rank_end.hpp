@@ -15,8 +15,8 @@
 namespace cryo::coord {
 
 enum class Ending : uint8_t {
-    well = 0,      // it has done its part: MPI_Finalize, or exit(0)
-    by_itself = 1, // the program ends the job: MPI_Abort, or exit() with another status
+    well = 0,      // it has done its part: MPI_Finalize
+    by_itself = 1, // the program wants it: MPI_Abort, or exit() without MPI_Finalize
     given_up = 2,  // the MPI library ends the job, because of an error that nobody handles
 };
 

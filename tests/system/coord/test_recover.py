@@ -161,6 +161,13 @@ class Supervised(Supervising):
             self.assertNotIn("the launcher (", job.end(14))
             wait_for(lambda: not list(self.marked()), "the end of daemon and keeper")
 
+    def test_saved_and_ended(self):
+        """The user wants it to end, unfinished, and MPICH's launcher ends with 0 then."""
+        self.more["FAKE_AT_TERM"] = "zero"
+        job = self.supervise(2, steps=10_000_000, interval="1h")
+        self.tool("ompi-checkpoint", "--term", "--where", self.kept, "--name", "context.ckpt", job.pid)
+        self.assertNotIn("the launcher (", job.end(0))
+
     def test_killed_daemon_and_rank(self):
         """No rank was elsewhere, so that none is left is known without the daemon."""
         job = self.supervise(2)

@@ -113,6 +113,17 @@ TEST(Endings, AfterTheLaunchersAreItsDoing)
     EXPECT_TRUE(endings.are_unfinished());
 }
 
+TEST(Endings, ThatAreWantedLeaveNothingUnfinished)
+{
+    Endings endings = of_a_whole_job();
+    endings.are_wanted();
+    endings.gone(0, false);
+    endings.gone(1, false);
+    endings.launcher_ended();
+    EXPECT_FALSE(endings.are_unfinished());
+    EXPECT_FALSE(endings.is_fault());
+}
+
 TEST(Endings, BeginAnewWithTheNextMpirun)
 {
     Endings endings = of_a_whole_job();

@@ -13,14 +13,9 @@ namespace cryo::mpi {
 
 namespace {
 
-void tell_status(int status)
+void exits(int /*status*/, void * /*unused*/)
 {
-    coord::tell_end(status == 0 ? coord::Ending::well : coord::Ending::by_itself);
-}
-
-void exits(int status, void * /*unused*/)
-{
-    tell_status(status);
+    coord::tell_end(coord::Ending::by_itself);
 }
 
 void library_gives_up()
@@ -30,7 +25,7 @@ void library_gives_up()
 
 [[noreturn]] void end_process(int status)
 {
-    tell_status(status);
+    coord::tell_end(coord::Ending::by_itself);
     for (;;)
         sys::call(SYS_exit_group, status);
 }
