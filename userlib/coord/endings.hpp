@@ -36,7 +36,7 @@ class Endings
     void let_go() { decided_ = true; }
     // The launcher ends what is left.
     void launcher_ended() { decided_ = true; }
-    // Somebody wants the job to end, unfinished as it is: ompi-checkpoint --term.
+    // The job is to end, unfinished as it is: ompi-checkpoint --term.
     void are_wanted() { decided_ = wanted_ = true; }
 
     bool is_decided() const { return decided_ || faulted_; }
