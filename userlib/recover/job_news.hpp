@@ -68,7 +68,7 @@ class JobNews
     // Whether it is known how the ranks have ended that came.
     bool knows_ends() const { return left_.has_value() || outlived_.has_value(); }
     // All ranks were there, and not all have done their part.
-    bool is_unfinished() const { return has_run_ && (is_unfinished_ || outlived_.value_or(false)); }
+    bool is_unfinished() const { return has_run_ && (is_unfinished_ || launcher_left_ranks()); }
     // A rank has gone without a word before any of the job had ended it. `chosen`: the launcher has
     // ended with a status that a rank may have chosen; if it may also stand for a signal, only if
     // the MPI library of another rank has given up.

@@ -280,6 +280,15 @@ TEST(JobNews, RanksMayBeMissingWhenTheLauncherHasEndedWell)
     EXPECT_FALSE(news.is_unfinished());
     news.take({{"launcher_ended", true}, {"outlived", true}});
     EXPECT_TRUE(news.is_unfinished());
+    // The first daemon was killed, and with it the ranks of other nodes.
+    news.begin_run(Run::first);
+    news.take({{"begun", true}, {"lease_ns", 5}});
+    news.take(running(true));
+    EXPECT_TRUE(news.is_unfinished());
+    news.begin_run(Run::first);
+    news.take({{"begun", true}, {"lease_ns", 5}});
+    news.take(running(false));
+    EXPECT_FALSE(news.is_unfinished());
 }
 
 TEST(JobNews, AFaultMayHaveComeBeforeTheStatusThatARankHasChosen)
