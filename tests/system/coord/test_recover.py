@@ -155,6 +155,7 @@ class Supervised(Supervising):
         """Others are killed for it, and it is no fault all the same."""
         for how in "by_itself", "given_up":
             self.more["FAKE_ENDS"] = how
+            self.kept = Path(self.scratch, how)
             job = self.supervise(3, steps=10_000_000)
             self.await_snapshot(job)
             os.kill(self.ranks()[1], signal.SIGUSR1)
