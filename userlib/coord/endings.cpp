@@ -29,7 +29,6 @@ bool Endings::ends(uint32_t rank)
 bool Endings::gives_up(uint32_t rank)
 {
     told_.insert(rank);
-    given_up_ = true;
     return is_decided();
 }
 

@@ -43,7 +43,6 @@ class Endings
     // Some went without a word,
     bool are_unfinished() const { return unfinished_ && !wanted_; }
     bool is_fault() const { return faulted_; } // one of them before any had ended the job
-    bool has_given_up() const { return given_up_; }
 
   private:
     std::set<uint32_t> told_; // are about to end
@@ -52,7 +51,6 @@ class Endings
     bool wanted_ = false;
     bool faulted_ = false;
     bool unfinished_ = false;
-    bool given_up_ = false;
 };
 
 } // namespace cryo::coord

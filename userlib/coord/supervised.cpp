@@ -46,8 +46,7 @@ void Supervised::launcher_ended(bool outlived, const Endings &endings)
     say({{"launcher_ended", true},
          {"outlived", outlived},
          {"unfinished", endings.are_unfinished()},
-         {"fault", endings.is_fault()},
-         {"given_up", endings.has_given_up()}});
+         {"fault", endings.is_fault()}});
 }
 
 void Supervised::lost(const std::string &node, int64_t until_ns)

@@ -11,8 +11,8 @@
 //     {"running": true, "elsewhere": false, "unfenced": false}
 //                                       all ranks are there, and none on another node, nor one that
 //                                       is here but not below the supervisor; once
-//     {"launcher_ended": true, "outlived": false, "unfinished": false, "fault": false,
-//      "given_up": false}                 and whether ranks were there still; how the others have
+//     {"launcher_ended": true, "outlived": false, "unfinished": false, "fault": false}
+//                                       and whether ranks were there still; how the others have
 //                                       ended (endings.hpp)
 //     {"saving": true}                  after that, and again and again: a snapshot may still come
 //     {"ended": true, "left": ["n1"], "until_ns": 81000000000000}

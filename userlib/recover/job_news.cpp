@@ -17,7 +17,7 @@ void JobNews::begin_run(Run run)
     run_ = run;
     keeper_ = 0;
     has_begun_ = has_run_ = false;
-    is_unfinished_ = is_fault_ = has_given_up_ = false;
+    is_unfinished_ = is_fault_ = false;
     lease_ns_ = until_ns_ = 0;
     outlived_.reset();
     left_.reset();
@@ -73,7 +73,6 @@ bool JobNews::take(const nlohmann::json &line)
         outlived_ = says("outlived");
         is_unfinished_ = says("unfinished");
         is_fault_ = says("fault");
-        has_given_up_ = says("given_up");
     }
     if (const auto lost = line.find("lost"); lost != line.end() && lost->is_string())
         lost_.push_back({.name = *lost, .noted_ns = clock_ns(CLOCK_REALTIME)});

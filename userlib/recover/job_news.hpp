@@ -69,10 +69,8 @@ class JobNews
     bool knows_ends() const { return left_.has_value() || outlived_.has_value(); }
     // All ranks were there, and not all have done their part.
     bool is_unfinished() const { return has_run_ && (is_unfinished_ || launcher_left_ranks()); }
-    // A rank has gone without a word before any of the job had ended it. `chosen`: the launcher has
-    // ended with a status that a rank may have chosen; if it may also stand for a signal, only if
-    // the MPI library of another rank has given up.
-    bool saw_fault(bool chosen) const { return is_fault_ && (chosen || has_given_up_); }
+    // A rank has gone without a word before any of the job had ended it.
+    bool saw_fault() const { return is_fault_; }
     const std::vector<LostNode> &lost() const { return lost_; } // in this run
     int64_t lease_ns() const { return lease_ns_; }
 
@@ -94,7 +92,6 @@ class JobNews
     std::optional<bool> outlived_;
     bool is_unfinished_ = false; // as the daemon has told (coord/endings.hpp)
     bool is_fault_ = false;
-    bool has_given_up_ = false;
     std::optional<std::vector<std::string>> left_; // nodes
     int64_t until_ns_ = 0;
     std::vector<LostNode> lost_;

@@ -85,10 +85,7 @@ class Program final : public Subject
     bool may_pass(int wait_status) const override { return recover::may_pass(wait_status); }
     bool has_daemon() const override { return false; }
     bool lost_control(int /*wait_status*/) const override { return false; }
-    bool may_be_chosen(int wait_status, bool /*else_signal*/) const override
-    {
-        return WIFEXITED(wait_status);
-    }
+    bool may_be_chosen(int wait_status) const override { return WIFEXITED(wait_status); }
 };
 
 class Job final : public Subject
@@ -173,11 +170,11 @@ class Job final : public Subject
         return WIFEXITED(wait_status) &&
                WEXITSTATUS(wait_status) == (is_hydra_ ? of_hydra : of_orte);
     }
-    // MPICH's 15 is SIGTERM's number, and what its library ends with when it misses another rank.
-    bool may_be_chosen(int wait_status, bool else_signal) const override
+    // With MPICH's the numbers of signals, too: 15 is SIGTERM's, and what its library ends with
+    // when it misses another rank.
+    bool may_be_chosen(int wait_status) const override
     {
-        return WIFEXITED(end_of(wait_status)) ||
-               (else_signal && is_hydra_ && WIFEXITED(wait_status));
+        return WIFEXITED(wait_status) && (is_hydra_ || WIFEXITED(end_of(wait_status)));
     }
     Result<std::vector<std::string>> hosts_for(const std::string &name, Nodes &nodes) const override
     {

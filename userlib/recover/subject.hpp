@@ -57,9 +57,8 @@ class Subject
     // Whether a launcher that ends so has not ended for what a rank did, but since it had lost what
     // it had started on the nodes.
     virtual bool lost_control(int wait_status) const = 0;
-    // Whether a rank may have chosen the status with which a launcher ends so; `else_signal`: it
-    // may also stand for a signal.
-    virtual bool may_be_chosen(int wait_status, bool else_signal) const = 0;
+    // Whether a rank may have chosen the status with which a launcher ends so.
+    virtual bool may_be_chosen(int wait_status) const = 0;
 
   private:
     keeper::Settings keeping_;

@@ -64,9 +64,7 @@ bool Supervisor::has_left_others()
     if (news_.has_run() && subject_->lost_control(*status_))
         return true;
     await_daemon([this] { return news_.knows_launchers_end(); });
-    return news_.launcher_left_ranks() ||
-           (subject_->may_be_chosen(*status_, true) &&
-            news_.saw_fault(subject_->may_be_chosen(*status_, false)));
+    return news_.launcher_left_ranks() || (subject_->may_be_chosen(*status_) && news_.saw_fault());
 }
 
 // Whether a launcher has ended with 0 though ranks are missing.

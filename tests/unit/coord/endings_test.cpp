@@ -48,12 +48,10 @@ TEST(Endings, WithoutAWordAreAFault)
     EXPECT_TRUE(endings.is_decided());
     EXPECT_TRUE(endings.is_fault());
     EXPECT_TRUE(endings.are_unfinished());
-    EXPECT_FALSE(endings.has_given_up());
     EXPECT_TRUE(endings.gives_up(0)); // for that: it need not wait
     endings.gone(0, false);
     endings.launcher_ended();
     EXPECT_TRUE(endings.is_fault());
-    EXPECT_TRUE(endings.has_given_up());
 }
 
 // The news of the other one's end may come later than its consequence.

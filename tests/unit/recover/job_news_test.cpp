@@ -252,13 +252,12 @@ TEST(JobNews, ALauncherMayLeaveItsRanks)
     EXPECT_FALSE(news.launcher_left_ranks());
 }
 
-nlohmann::json launcher_ended(bool unfinished, bool fault, bool given_up)
+nlohmann::json launcher_ended(bool unfinished, bool fault)
 {
     return {{"launcher_ended", true},
             {"outlived", false},
             {"unfinished", unfinished},
-            {"fault", fault},
-            {"given_up", given_up}};
+            {"fault", fault}};
 }
 
 TEST(JobNews, RanksMayBeMissingWhenTheLauncherHasEndedWell)
@@ -267,7 +266,7 @@ TEST(JobNews, RanksMayBeMissingWhenTheLauncherHasEndedWell)
     news.begin_run(Run::first);
     news.take(begun);
     EXPECT_FALSE(news.knows_ends());
-    news.take(launcher_ended(true, true, false));
+    news.take(launcher_ended(true, true));
     EXPECT_TRUE(news.knows_ends());
     EXPECT_FALSE(news.is_unfinished()); // not all had come
     news.take(running(true));
@@ -276,7 +275,7 @@ TEST(JobNews, RanksMayBeMissingWhenTheLauncherHasEndedWell)
     news.take(running(true));
     EXPECT_FALSE(news.is_unfinished());
     EXPECT_FALSE(news.knows_ends());
-    news.take(launcher_ended(false, false, false));
+    news.take(launcher_ended(false, false));
     EXPECT_FALSE(news.is_unfinished());
     news.take({{"launcher_ended", true}, {"outlived", true}});
     EXPECT_TRUE(news.is_unfinished());
@@ -295,16 +294,13 @@ TEST(JobNews, AFaultMayHaveComeBeforeTheStatusThatARankHasChosen)
 {
     JobNews news;
     news.begin_run(Run::first);
-    EXPECT_FALSE(news.saw_fault(true));
-    news.take(launcher_ended(true, true, false));
-    EXPECT_TRUE(news.saw_fault(true));
-    EXPECT_FALSE(news.saw_fault(false)); // it may be a signal's
-    news.take(launcher_ended(true, true, true));
-    EXPECT_TRUE(news.saw_fault(false));
-    news.take(launcher_ended(true, false, true));
-    EXPECT_FALSE(news.saw_fault(true));
+    EXPECT_FALSE(news.saw_fault());
+    news.take(launcher_ended(true, true));
+    EXPECT_TRUE(news.saw_fault());
     news.begin_run(Run::first);
-    EXPECT_FALSE(news.saw_fault(true));
+    EXPECT_FALSE(news.saw_fault());
+    news.take(launcher_ended(true, false));
+    EXPECT_FALSE(news.saw_fault());
 }
 
 TEST(JobNews, WithTheFirstDaemonRanksOfOtherNodesEnd)

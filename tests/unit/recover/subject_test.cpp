@@ -80,13 +80,12 @@ TEST(Subject, ALauncherThatHasLostWhatItHadStartedSaysSo)
 TEST(Subject, StatusesOfALauncherMayBeChosenByARank)
 {
     const std::unique_ptr<Subject> of_mpich = mpich_job();
-    EXPECT_TRUE(job()->may_be_chosen(status_of_exit(14), false));
-    EXPECT_FALSE(job()->may_be_chosen(status_of_exit(143), true));
-    EXPECT_FALSE(job()->may_be_chosen(SIGTERM, true));
-    EXPECT_TRUE(of_mpich->may_be_chosen(status_of_exit(143), false));
-    EXPECT_FALSE(of_mpich->may_be_chosen(status_of_exit(15), false)); // SIGTERM
-    EXPECT_TRUE(of_mpich->may_be_chosen(status_of_exit(15), true));   // or its library's
-    EXPECT_FALSE(of_mpich->may_be_chosen(SIGTERM, true));
+    EXPECT_TRUE(job()->may_be_chosen(status_of_exit(14)));
+    EXPECT_FALSE(job()->may_be_chosen(status_of_exit(143)));
+    EXPECT_FALSE(job()->may_be_chosen(SIGTERM));
+    EXPECT_TRUE(of_mpich->may_be_chosen(status_of_exit(143)));
+    EXPECT_TRUE(of_mpich->may_be_chosen(status_of_exit(15))); // SIGTERM, or its library's
+    EXPECT_FALSE(of_mpich->may_be_chosen(SIGTERM));
 }
 
 TEST(Subject, ALauncherThatFailsByItselfSaysNothingOfTheSnapshot)
