@@ -14,7 +14,7 @@ enum class SocketState : uint32_t {
     bound = 1,
     listening = 2,
     connected_datagram = 3,
-    pair = 4,   // both ends in the image
+    pair = 4,   // both ends in the image, or the one that waits to be accepted
     closed = 5, // as after the peer went away
     kept = 6,   // a TCP connection to a peer outside the image: KEPT_CONNECTION
 };
@@ -270,8 +270,8 @@ struct KeptConnection {
     }
 };
 
-// UNIX connections that are not accepted yet and hold no data: the connecting sockets, in order.
-// Their SOCKETs are of the state fresh or bound.
+// Connections that are not accepted yet and hold no data: the connecting sockets, in order. Their
+// SOCKETs are of the state fresh or bound; of TCP of the state pair, without a peer.
 struct Waiting {
     static constexpr RecordType type = RecordType::waiting;
     static constexpr uint16_t version = 1;

@@ -96,6 +96,10 @@ void free_addresses(const Planning &p);
 Result<void> open_connections(Planning &p);
 // Sets their options once they are filled; set earlier, these would disturb the filling.
 Result<void> finish_connections(Planning &p);
+// open_waiting.cpp: TCP connections that nobody has accepted yet. The callers' sockets, as far as
+// they have addresses of their family; and making them, with their connections.
+std::vector<const image::Socket *> waiting_callers(const Planning &p);
+Result<void> open_waiting(Planning &p);
 void plan_listeners(Planning &p);
 // open_kept.cpp: TCP connections to peers outside, whose packets are held since the checkpoint.
 Result<void> open_kept(Planning &p);

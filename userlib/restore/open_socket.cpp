@@ -181,7 +181,7 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
     return keep_socket(p, std::move(*made), saved);
 }
 
-// Connects the sockets that no process has accepted yet to their listeners, in order.
+// Connects the UNIX sockets that no process has accepted yet to their listeners, in order.
 Result<void> connect_waiting(Planning &p)
 {
     const InDirectory inside{std::string(p.saved.process.cwd)};
@@ -191,6 +191,8 @@ Result<void> connect_waiting(Planning &p)
             continue; // no process listens there now
         if (listener == p.saved.sockets().end() || !is_opened(p, queue.listener))
             return Error(EINVAL, "connections wait at an object that is no socket");
+        if (listener->second.domain != AF_UNIX)
+            continue; // open_waiting()
         const Address address = name_now(p, listener->second);
         // The backlog may have been made smaller since the connections came.
         const int room = std::max(static_cast<int>(listener->second.backlog),
@@ -267,6 +269,8 @@ Result<void> open_sockets(Planning &p)
     if (Result<void> done = open_connections(p); !done)
         return done;
     if (Result<void> done = connect_waiting(p); !done)
+        return done;
+    if (Result<void> done = open_waiting(p); !done)
         return done;
     tell_peers(p);
     p.namesakes.reset();

@@ -29,6 +29,7 @@ struct SeenSocket {
     std::vector<std::vector<size_t>> passed;
     bool waits = false;                   // connected, not yet accepted, and can be saved so
     std::vector<uint64_t> callers;        // of a listening socket: those callers, by inode
+    std::string why_no_callers;           // why those that wait at it cannot be saved
     std::optional<Result<TakenTcp>> kept; // a TCP connection to outside that is to be kept
 };
 

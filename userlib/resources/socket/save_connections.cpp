@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections that are recognised only by looking at both ends: TCP connections within the tree,
-// and UNIX connections that have not been accepted yet.
+// Connections that are recognised only by looking at both ends: TCP connections within the tree.
 #include "resources/socket/sockets.hpp"
 
 #include "look/tcp_look.hpp"
-
-#include <algorithm>
-#include <cerrno>
-#include <fmt/format.h>
-#include <linux/sockios.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 
 namespace cryo::resources {
 
@@ -57,30 +49,6 @@ void Sockets::look_at_connections()
     }
 }
 
-// UNIX: only the accepting process can look into such a connection, and accepting cannot be undone.
-// But a connection in which nothing was written yet can be made again.
-void Sockets::look_at_waiting()
-{
-    for (auto &[inode, socket] : looked_at_) {
-        const SocketLook &look = socket.look;
-        if (look.domain != AF_UNIX || !look.listening || look.waiting == 0)
-            continue;
-        std::vector<uint64_t> callers = capture::waiting_callers(inode);
-        const auto is_empty_one_of_ours = [this](uint64_t caller) {
-            const auto found = looked_at_.find(caller);
-            int written = -1;
-            return caller != 0 && found != looked_at_.end() &&
-                   ioctl(seen_of(found->second).shared.get(), SIOCOUTQ, &written) == 0 &&
-                   written == 0;
-        };
-        if (callers.size() != look.waiting || !std::ranges::all_of(callers, is_empty_one_of_ours))
-            continue; // save_sockets() refuses it
-        for (const uint64_t caller : callers)
-            looked_at_.at(caller).waits = true;
-        socket.callers = std::move(callers);
-    }
-}
-
 void Sockets::save_connections()
 {
     for (const auto &[accepted, caller] : tcp_connections_) {
@@ -90,17 +58,6 @@ void Sockets::save_connections()
         saving_.records().add(record);
     }
     tcp_connections_.clear();
-    for (const auto &[inode, socket] : looked_at_) {
-        if (socket.callers.empty())
-            continue;
-        std::vector<uint32_t> open_files;
-        for (const uint64_t caller : socket.callers)
-            open_files.push_back(seen_of(looked_at_.at(caller)).open_file);
-        image::Waiting record;
-        record.listener = seen_of(socket).open_file;
-        record.callers = saving_.keep_list(open_files);
-        saving_.records().add(record);
-    }
 }
 
 } // namespace cryo::resources

@@ -314,12 +314,8 @@ Result<void> Sockets::save_sockets()
             if (look.waiting > 0 && socket.callers.empty() && !close_)
                 saving_.refuse(
                     *seen,
-                    fmt::format("{}, with {} connections that nobody has accepted yet{}", name,
-                                look.waiting,
-                                look.domain != AF_UNIX
-                                    ? ""
-                                    : "; one of them comes from outside, or something was "
-                                      "written into it that only who accepts it can see"),
+                    fmt::format("{}, with {} connections that nobody has accepted yet; {}", name,
+                                look.waiting, socket.why_no_callers),
                     "accept them before the checkpoint, or --sockets=close drops them",
                     Passing::soon);
         } else if (pair) {
@@ -335,7 +331,9 @@ Result<void> Sockets::save_sockets()
         } else if (connected && is_other(look) && needs_no_peer(look)) {
             record.state = SocketState::connected_datagram;
         } else if (socket.waits) { // a restart connects it again later
-            record.state = look.bound ? SocketState::bound : SocketState::fresh;
+            record.state = is_internet(look) ? SocketState::pair
+                           : look.bound      ? SocketState::bound
+                                             : SocketState::fresh;
         } else if (look.domain == AF_UNIX && connected && look.peer_inode == 0 &&
                    look.kind != SOCK_DGRAM) {
             record.state = SocketState::closed; // by its peer, already
@@ -465,6 +463,7 @@ Result<void> Sockets::save()
         return done;
     save_passed();
     save_connections();
+    save_waiting();
     return {};
 }
 

@@ -56,11 +56,15 @@ class Sockets
     Result<bool> look_at_new();
     Result<void> find_passed(SeenSocket &socket);
     void save_passed();
-    // save_connections.cpp: TCP connections with both ends in the checkpoint, and UNIX connections
-    // that have not been accepted yet.
+    // save_connections.cpp: TCP connections with both ends in the checkpoint.
     void look_at_connections();
-    void look_at_waiting();
     void save_connections();
+    // save_waiting.cpp: connections that have not been accepted yet. The callers by inode, or why
+    // they cannot be saved.
+    void look_at_waiting();
+    Result<std::vector<uint64_t>> unix_callers(uint64_t listener, uint32_t waiting) const;
+    Result<std::vector<uint64_t>> tcp_callers(const capture::SocketLook &listener);
+    void save_waiting();
     // save_kept.cpp: TCP connections to processes outside that wait for a restart.
     bool may_be_kept(const SeenSocket &socket) const;
     void look_at_kept();

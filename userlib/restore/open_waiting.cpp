@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// TCP connections that nobody has accepted yet, and into which nothing was written: they are made
+// again, between the same addresses, and left to the listening socket of the program.
+#include "base/patience.hpp"
+#include "resources/socket/open_more.hpp"
+#include "restore/open_parts.hpp"
+#include "restore/tcp_calls.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+#include <utility>
+
+namespace cryo::restore {
+
+using image::SocketState;
+using Address = resources::TcpAddress;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Connections that come within a shorter time have no order that the next checkpoint could see
+// (look/unaccepted.cpp).
+constexpr auto apart = std::chrono::milliseconds(50);
+
+bool is_tcp(const image::Socket &socket)
+{
+    return (socket.domain == AF_INET || socket.domain == AF_INET6) && socket.kind == SOCK_STREAM;
+}
+
+// A socket that is to connect; nullptr: the record of this open file is not about one.
+const image::Socket *caller_of(const Planning &p, uint32_t open_file)
+{
+    const auto found = p.saved.sockets().find(open_file);
+    if (found == p.saved.sockets().end())
+        return nullptr;
+    const image::Socket &saved = found->second;
+    const bool has_addresses =
+        Address(saved.local).is_of(saved.domain) && Address(saved.peer).is_of(saved.domain);
+    return is_tcp(saved) && saved.state == SocketState::pair && saved.peer_open_file == 0 &&
+                   has_addresses
+               ? &saved
+               : nullptr;
+}
+
+// Calls `f` with each queue at a TCP socket and each caller in it.
+template <class F>
+Result<void> for_each_caller(const Planning &p, F &&f)
+{
+    for (const image::Waiting &queue : p.saved.of<image::Waiting>()) {
+        const auto listener = p.saved.sockets().find(queue.listener);
+        if (listener == p.saved.sockets().end() || !is_tcp(listener->second))
+            continue;
+        for (size_t i = 0; i < queue.callers.size(); i++) {
+            if (Result<void> done = f(queue, queue.callers[i]); !done)
+                return done;
+        }
+    }
+    return {};
+}
+
+// Connections that have arrived at a listening socket.
+uint32_t arrived_at(int listener)
+{
+    tcp_info info = {};
+    socklen_t size = sizeof(info);
+    return getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_unacked : 0;
+}
+
+// Anybody may connect to the listening socket by now, as to any server that has just started.
+Result<void> await_connection(int caller, int listener, uint32_t before)
+{
+    const Clock::time_point end = Clock::now() + local_delivery_limit;
+    for (;;) {
+        pollfd connected = {caller, POLLOUT, 0};
+        poll(&connected, 1, 1);
+        int refused = 0;
+        socklen_t size = sizeof(refused);
+        if (getsockopt(caller, SOL_SOCKET, SO_ERROR, &refused, &size) == 0 && refused != 0)
+            return Error(refused, strerror(refused));
+        if ((connected.revents & POLLOUT) != 0 && arrived_at(listener) > before)
+            return {};
+        if (Clock::now() > end)
+            return Error(ETIMEDOUT, "it does not arrive at the socket that it waited at");
+        if ((connected.revents & POLLOUT) != 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+class Queue
+{
+  public:
+    Queue(Planning &p, const image::Socket &listener)
+        : p_(p), listener_(listener), fd_(p.open_fds.at(listener.open_file))
+    {}
+    Queue(const Queue &) = delete;
+    Queue &operator=(const Queue &) = delete;
+
+    Result<void> fill(const image::Waiting &queue);
+
+  private:
+    Result<void> connect(const image::Socket &caller);
+
+    Planning &p_;
+    const image::Socket &listener_;
+    int fd_;
+};
+
+Result<void> Queue::connect(const image::Socket &caller)
+{
+    const uint32_t before = arrived_at(fd_);
+    Result<Fd> made = when_free(Address(caller.local), [&] { return begin_call(caller); });
+    if (!made)
+        return made.error();
+    if (Result<void> there = await_connection(made->get(), fd_, before); !there)
+        return there.error().within(fmt::format(
+            "connecting from {} to {}", Address(caller.local).text(), Address(caller.peer).text()));
+    set_number(made->get(), SOL_SOCKET, SO_REUSEADDR, 1); // until all are made
+    if (fcntl(made->get(), F_SETFL, 0) != 0)
+        return Error::from_errno("setting the flags of a socket", errno);
+    return keep_socket(p_, std::move(*made), caller);
+}
+
+Result<void> Queue::fill(const image::Waiting &queue)
+{
+    // The backlog may have been made smaller since they came, and what holds back a connection
+    // until it has data would hold back these.
+    const int backlog = static_cast<int>(listener_.backlog);
+    const uint32_t defer = number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT);
+    if (listen(fd_, std::max(backlog, static_cast<int>(queue.callers.size()))) != 0)
+        return Error::from_errno("listening again", errno);
+    set_number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
+    Result<void> done;
+    bool is_first = true;
+    for (size_t i = 0; i < queue.callers.size() && done; i++) {
+        const uint32_t id = queue.callers[i];
+        if (p_.redirected.contains(id))
+            continue; // as if it had not called
+        const image::Socket *caller = caller_of(p_, id);
+        if (caller == nullptr || is_opened(p_, id))
+            return Error(EINVAL, "an object that is no socket waits to be accepted");
+        if (!std::exchange(is_first, false))
+            std::this_thread::sleep_for(apart);
+        done = connect(*caller);
+        if (!done)
+            done = done.error().within(fmt::format("descriptor {}", descriptor_of(p_, id)));
+    }
+    set_number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer);
+    if (done && listen(fd_, backlog) != 0)
+        return Error::from_errno("listening again", errno);
+    return done;
+}
+
+// No process listens there now.
+Result<void> open_closed(Planning &p, const image::Waiting &queue)
+{
+    for (size_t i = 0; i < queue.callers.size(); i++) {
+        const uint32_t id = queue.callers[i];
+        if (p.redirected.contains(id))
+            continue;
+        const image::Socket *caller = caller_of(p, id);
+        if (caller == nullptr || is_opened(p, id))
+            return Error(EINVAL, "an object that is no socket waits to be accepted");
+        Fd made = tcp_socket(caller->domain);
+        if (!made || fcntl(made.get(), F_SETFL, 0) != 0)
+            return Error::from_errno("making a socket", errno);
+        if (Result<void> kept = keep_socket(p, std::move(made), *caller); !kept)
+            return kept;
+        p.plan.notices.push_back(
+            fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));
+    }
+    return {};
+}
+
+} // namespace
+
+std::vector<const image::Socket *> waiting_callers(const Planning &p)
+{
+    std::vector<const image::Socket *> callers;
+    static_cast<void>(for_each_caller(p, [&](const image::Waiting &, uint32_t id) {
+        if (const image::Socket *caller = caller_of(p, id); caller != nullptr)
+            callers.push_back(caller);
+        return Result<void>();
+    }));
+    return callers;
+}
+
+Result<void> open_waiting(Planning &p)
+{
+    for (const image::Waiting &queue : p.saved.of<image::Waiting>()) {
+        const auto listener = p.saved.sockets().find(queue.listener);
+        if (listener == p.saved.sockets().end() || !is_tcp(listener->second))
+            continue; // connect_waiting() has checked it
+        const bool listens = !p.redirected.contains(queue.listener);
+        if (listens && listener->second.state != SocketState::listening)
+            return Error(EINVAL, "connections wait at a socket that does not listen");
+        if (Result<void> done =
+                listens ? Queue(p, listener->second).fill(queue) : open_closed(p, queue);
+            !done)
+            return done;
+    }
+    return for_each_caller(p, [&](const image::Waiting &queue, uint32_t id) -> Result<void> {
+        if (p.redirected.contains(id))
+            return {};
+        const image::Socket &caller = p.saved.sockets().at(id);
+        const int fd = p.open_fds.at(id);
+        if (Result<void> set = set_socket_options(fd, caller); !set)
+            return set;
+        resources::choose_congestion(*opening_of(p), fd, caller);
+        if (!p.redirected.contains(queue.listener) && caller.shutdown != 0 &&
+            shutdown(fd, static_cast<int>(caller.shutdown) - 1) != 0)
+            return Error::from_errno("shutting a socket down", errno);
+        return {};
+    });
+}
+
+} // namespace cryo::restore
