@@ -52,6 +52,8 @@ Result<std::vector<int>> descriptors_of(const Planning &p, const image::Passed &
         if (pidfd != p.saved.of<image::Pidfd>().end() && pidfd->second.pid != 0)
             return Error(EINVAL, fmt::format("a message in a socket carries a pidfd of process {}",
                                              pidfd->second.pid));
+        if (is_about_member(p, id))
+            return Error(EINVAL, "a message in a socket carries a file of /proc about a member");
         descriptors.push_back(open->second);
     }
     return descriptors;

@@ -2,6 +2,7 @@
 #include "restore/nursery.hpp"
 
 #include "look/former_holders.hpp"
+#include "restore/birth_words.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restorer/plan.hpp"
 #include "sys/raw.hpp"
@@ -13,7 +14,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
-#include <linux/futex.h>
 #include <new>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -23,38 +23,11 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace cryo::restore {
 
 namespace {
-
-constexpr int patience_s = 30; // for one process to be made
-
-void wake(std::atomic<int> &word)
-{
-    sys::call(SYS_futex, &word, FUTEX_WAKE, 0x7fffffff, 0, 0, 0);
-}
-
-// Waits until the word is no longer zero; its value, or −ETIMEDOUT.
-int await_word(std::atomic<int> &word)
-{
-    const timespec limit = {patience_s, 0};
-    for (;;) {
-        const int value = word.load(std::memory_order_acquire);
-        if (value != 0)
-            return value;
-        if (sys::call(SYS_futex, &word, FUTEX_WAIT, 0, &limit, 0, 0) == -ETIMEDOUT)
-            return -ETIMEDOUT;
-    }
-}
-
-void tell(std::atomic<int> &word, long value)
-{
-    word.store(static_cast<int>(value), std::memory_order_release);
-    wake(word);
-}
 
 std::vector<char *> pointers(std::vector<std::string> &strings)
 {
@@ -220,22 +193,6 @@ void Nursery::die_as(int wait_status)
         sys::call(SYS_exit_group, 128 + signal);
 }
 
-// Waits until the target processes exist. 0, or −errno.
-long Nursery::open_pidfds(const Newborn &own)
-{
-    for (const Newborn::Pidfd &one : own.pidfds) {
-        const int pid = await_word(births_[one.process].pid);
-        const long made = pid < 0 ? pid : sys::call(SYS_pidfd_open, pid, one.flags);
-        if (sys::failed(made))
-            return made;
-        const long placed = sys::call(SYS_dup3, made, one.fd, O_CLOEXEC);
-        sys::call(SYS_close, made);
-        if (sys::failed(placed))
-            return placed;
-    }
-    return 0;
-}
-
 // Runs in a new process, from its creation to execve.
 void Nursery::live(size_t number)
 {
@@ -314,6 +271,8 @@ void Nursery::live(size_t number)
     std::vector<int> &moved = prepared_[number].moved;
     const int count = static_cast<int>(moved.size());
     result = open_pidfds(own);
+    if (!sys::failed(result))
+        result = open_proc_files(own);
     for (int i = 0; i < count && !sys::failed(result); i++) {
         moved[i] = -1;
         if (own.descriptors[i] < 0)

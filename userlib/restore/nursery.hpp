@@ -19,6 +19,7 @@
 #include "restorer/make_process.hpp"
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -57,6 +58,15 @@ struct Newborn {
         unsigned flags;
     };
     std::vector<Pidfd> pidfds;
+    // Files of /proc to open likewise, about a process that may have any id.
+    struct ProcFile {
+        int fd;
+        int process;      // number
+        std::string name; // "stat"; empty: the directory of the process
+        unsigned flags;
+        uint64_t position;
+    };
+    std::vector<ProcFile> proc_files;
 
     std::string exe;
     int exe_fd = -1; // the open program file; −1: executed by its name
@@ -118,6 +128,7 @@ class Nursery
     void await_zombies(int parent);
     int dismiss_stand_ins(int parent);
     long open_pidfds(const Newborn &own);
+    long open_proc_files(const Newborn &own);
     [[noreturn]] void live(size_t number);
     [[noreturn]] void die_as(int wait_status);
     bool leads(size_t number) const { return list_[number].session == static_cast<int>(number); }

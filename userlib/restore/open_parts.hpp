@@ -46,6 +46,9 @@ Result<std::string> small_contents(Planning &p, uint32_t object, uint64_t size);
 // open_regular.cpp: files, directories, devices; what has a name, or contents in the image.
 Result<void> open_contents(Planning &p);
 Result<void> open_by_name(Planning &p, const image::File &file, const image::OpenFile &open_file);
+// Whether it is a file of /proc about a member, which a process opens before its execve. Until then
+// there is only a placeholder.
+bool is_about_member(const Planning &p, uint32_t open_file);
 // open_nameless.cpp: a directory that was removed, in which nothing can be made; an empty file.
 Result<Fd> removed_directory(const Planning &p, const image::File &file);
 Result<Fd> nameless_file(const Planning &p, const image::File &file);

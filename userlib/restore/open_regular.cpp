@@ -3,6 +3,7 @@
 #include "base/lent_mode.hpp"
 #include "base/open_found.hpp"
 #include "look/jvm_counters.hpp"
+#include "resources/about_process.hpp"
 #include "resources/contents.hpp"
 #include "resources/kinds.hpp"
 #include "resources/memfd.hpp"
@@ -292,6 +293,25 @@ std::string path_within(const Planning &p, std::string_view rest)
     return fmt::format("/proc/{}{}", of_thread ? "thread-self" : "self", end.empty() ? "/." : end);
 }
 
+// Whether the first process has it: what it opens itself, no other one has.
+bool is_of_first(const Planning &p, uint32_t open_file)
+{
+    const auto first = p.saved.members.find(p.saved.process.pid);
+    return first != p.saved.members.end() &&
+           std::ranges::find(first->second->descriptors(), open_file,
+                             &image::Descriptor::open_file) != first->second->descriptors().end();
+}
+
+// Takes the number of a file that the nursery opens, once the member is there that it is about.
+Result<void> keep_number(Planning &p, uint32_t open_file)
+{
+    Fd placeholder(open("/", O_PATH | O_CLOEXEC));
+    if (!placeholder)
+        return Error::from_errno("keeping the number of a file of /proc", errno);
+    Result<int> kept = keep_open(p, std::move(placeholder), open_file);
+    return kept ? Result<void>() : Result<void>(kept.error());
+}
+
 void open_within(Planning &p, const std::string &path, const image::OpenFile &open_file)
 {
     Program &program = p.plan.program;
@@ -323,6 +343,13 @@ Result<Fd> open_as_saved(const Planning &p, const Found &found, const image::Fil
 }
 
 } // namespace
+
+bool is_about_member(const Planning &p, uint32_t open_file)
+{
+    const auto &file = p.saved.files().at(p.saved.open_files().at(open_file).file);
+    const std::optional<resources::AboutProcess> about = resources::about_process(file.path);
+    return about && p.saved.members.contains(about->pid);
+}
 
 Result<void> open_contents(Planning &p)
 {
@@ -362,10 +389,13 @@ Result<void> open_by_name(Planning &p, const image::File &file, const image::Ope
     if (!path_only && resources::kind(file.kind).by_name == nullptr)
         return Error(ENOTSUP, fmt::format("{}: a {} cannot be restored yet", file.path,
                                           image::name_of(file.kind)));
-    if (const auto rest = about_itself(p, file.path)) {
+    const auto rest = about_itself(p, file.path);
+    if (rest && is_of_first(p, open_file.id)) {
         open_within(p, path_within(p, *rest), open_file);
         return {};
     }
+    if (is_about_member(p, open_file.id))
+        return keep_number(p, open_file.id);
     Result<Found> found = find(p, file, open_file);
     if (!found)
         return found.error();

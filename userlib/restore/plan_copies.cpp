@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/plan_copies.hpp"
 
+#include "resources/about_process.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
@@ -259,13 +261,30 @@ void give_numbers(TreePlan &tree, std::span<const Saved *const> saved,
     }
 }
 
+// Whether there is a pidfd, or a file of /proc about another process than the first, which opens
+// its own by itself.
+bool is_opened_before_execve(const Saved &first)
+{
+    return !first.of<image::Pidfd>().empty() ||
+           std::ranges::any_of(first.open_files(), [&](const auto &entry) {
+               const auto file = first.files().find(entry.second.file);
+               if (file == first.files().end())
+                   return false;
+               const auto about = resources::about_process(file->second.path);
+               return about && (about->pid != first.process.pid ||
+                                std::ranges::find(first.descriptors(), entry.first,
+                                                  &image::Descriptor::open_file) ==
+                                    first.descriptors().end());
+           });
+}
+
 } // namespace
 
 Result<void> choose_copies(TreePlan &tree, std::span<const Saved *const> saved,
                            const RestartOptions &options)
 {
-    // A pidfd is opened before any execve, and lazy memory is mapped from an image.
-    if (options.lazy || !saved.front()->of<image::Pidfd>().empty())
+    // Lazy memory is mapped from an image.
+    if (options.lazy || is_opened_before_execve(*saved.front()))
         return {};
     const Result<std::vector<bool>> chosen = Choice(tree, saved).choose();
     if (!chosen)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan of all processes: the open files, once for all of them; then each process by itself.
 #include "base/clock.hpp"
+#include "resources/about_process.hpp"
 #include "resources/terminal.hpp"
 #include "restore/kept_ids.hpp"
 #include "restore/mapped_files.hpp"
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <iterator>
+#include <optional>
 #include <time.h>
 #include <utility>
 
@@ -32,6 +34,7 @@ class Planner
     Result<void> read();
     Saved distribute();
     Result<void> give_pidfds(Newborn &kin, const Planning &own) const;
+    void give_proc_files(Newborn &kin, const Planning &own) const;
     Result<void> give_terminal(Newborn &kin, int number, Planning &opening) const;
     void choose_ids();
     void note_clock();
@@ -160,6 +163,30 @@ Result<void> Planner::give_pidfds(Newborn &kin, const Planning &own) const
              .flags = own.saved.open_files().at(descriptor.open_file).flags & flags});
     }
     return {};
+}
+
+// Gives the files of /proc about members; those that the process opens later have a slot.
+void Planner::give_proc_files(Newborn &kin, const Planning &own) const
+{
+    std::set<uint32_t> given;
+    for (const image::Descriptor &descriptor : own.saved.descriptors()) {
+        const uint32_t id = descriptor.open_file;
+        const auto place = own.open_fds.find(id);
+        const auto open_file = own.saved.open_files().find(id);
+        if (place == own.open_fds.end() || open_file == own.saved.open_files().end() ||
+            own.redirected.contains(id) || !given.insert(id).second)
+            continue;
+        const std::string_view path = own.saved.files().at(open_file->second.file).path;
+        const std::optional<resources::AboutProcess> about = resources::about_process(path);
+        const int process = about ? number_of(all_, about->pid) : nobody;
+        if (process == nobody)
+            continue;
+        kin.proc_files.push_back({.fd = place->second,
+                                  .process = process,
+                                  .name = std::string(about->name),
+                                  .flags = open_file->second.flags & ~creation_flags,
+                                  .position = open_file->second.position});
+    }
 }
 
 int Planner::floor() const
@@ -319,6 +346,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         process.plan->redirected = opening.redirected;
         if (Result<void> given = give_pidfds(process.kin, own); !given)
             return given.error().within(tree_->name);
+        give_proc_files(process.kin, own);
         if (Result<void> planned = plan_process_whole(own, !tree_->meets); !planned)
             return planned.error();
         for (const std::string &notice : process.plan->notices) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/files/refused_files.hpp"
 
+#include "resources/about_process.hpp"
 #include "resources/kinds.hpp"
 #include "resources/paths.hpp"
 #include "resources/socket/sockets.hpp"
@@ -48,6 +49,16 @@ pid_t later_thread(std::string_view rest, pid_t pid)
     return tid != pid ? tid : 0;
 }
 
+// Whether a restart opens the file again in the one process that has it, when the member is there
+// that it is about.
+bool comes_with_member(const DescriptorLook &look, const Seen &descriptor, const Seen &seen)
+{
+    return resources::about_process(seen.link) && (seen.flags & O_ACCMODE) == O_RDONLY &&
+           std::ranges::none_of(look.descriptors(), [&](const Seen &other) {
+               return other.holder != descriptor.holder && &look.open_file_of(other) == &seen;
+           });
+}
+
 } // namespace
 
 std::string_view refusal(const Seen &seen, const resources::Sockets &sockets)
@@ -85,7 +96,8 @@ void refuse_files_about_processes(const DescriptorLook &look)
         // One that is not saved may have ended before a restart, and another may have its number.
         // The first of all is always there.
         constexpr pid_t first_of_all = 1;
-        if ((pid <= first_of_all && !is_saved) || (member == holders.begin() && one.holder == 0))
+        if ((pid <= first_of_all && !is_saved) || (member == holders.begin() && one.holder == 0) ||
+            (is_saved && comes_with_member(look, one, seen)))
             continue;
         holder.problems.add(fmt::format("descriptor {}: a file about process {}, which is {}, {}",
                                         one.fd, pid,

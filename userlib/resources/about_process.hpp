@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files of /proc that are about a process, whatever it executes and whatever memory it has: so one
+// can be opened as soon as the process is there.
+//
+//     if (const std::optional<AboutProcess> about = about_process("/proc/412/stat"))
+//         ... about->pid, about->name ... // 412, "stat"
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace cryo::resources {
+
+struct AboutProcess {
+    uint32_t pid = 0;
+    std::string_view name; // a part of the path; empty: the directory of the process
+};
+
+// Nothing: it is none of these files.
+std::optional<AboutProcess> about_process(std::string_view path);
+
+} // namespace cryo::resources
