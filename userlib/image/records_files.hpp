@@ -265,7 +265,7 @@ enum class LockKind : uint32_t {
 // A file lock that was held.
 struct Lock {
     static constexpr RecordType type = RecordType::lock;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     LockKind kind = LockKind{};
@@ -275,6 +275,10 @@ struct Lock {
     uint64_t start = 0;
     uint64_t length = 0; // 0: to the end
     uint32_t pid = 0;    // of posix: the process that holds it; 0: the image's own
+    // Version 3. Of a lease that is being broken: 1 to one for reading, 2 to none.
+    uint32_t broken = 0;
+
+    bool needs_version() const { return broken != 0; }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -286,6 +290,7 @@ struct Lock {
         v("start", s.start);
         v("length", s.length);
         v("pid", s.pid);
+        v("broken", s.broken);
     }
 };
 

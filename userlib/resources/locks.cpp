@@ -19,8 +19,11 @@ using restore::value;
 
 namespace {
 
+// How a lease that is being broken is to end.
+constexpr uint32_t for_reading = 1, given_up = 2; // image::Lock::broken
+
 // "lock: 1: POSIX  ADVISORY  WRITE 412 08:01:1234 0 EOF", of a lease "1: LEASE  ACTIVE  READ 412
-// 08:01:1234 0 EOF"
+// 08:01:1234 0 EOF" or "1: LEASE  BREAKING  UNLCK 412 08:01:1234 0 EOF"
 bool parse_lock(std::string_view line, image::Lock &lock)
 {
     capture::take_word(line); // its number
@@ -36,12 +39,18 @@ bool parse_lock(std::string_view line, image::Lock &lock)
         lock.kind = image::LockKind::open_file;
     else if (kind == "FLOCK")
         lock.kind = image::LockKind::flock;
-    else if (kind == "LEASE" && state == "ACTIVE")
+    else if (kind == "LEASE" && (state == "ACTIVE" || state == "BREAKING"))
         lock.kind = image::LockKind::lease;
     else
         return false;
+    if (state == "BREAKING") {
+        if (how != "READ" && how != "UNLCK")
+            return false;
+        lock.broken = how == "READ" ? for_reading : given_up;
+        return true;
+    }
     if (how != "READ" && how != "WRITE")
-        return false; // being broken, or awaited
+        return false; // awaited
     lock.how = how == "WRITE" ? F_WRLCK : F_RDLCK;
     if (line.substr(0, 3) != "EOF")
         lock.length = capture::take_number(line) - lock.start + 1;
@@ -61,14 +70,17 @@ void save_locks(Saving &saving, const Seen &descriptor, const Seen &open_file)
             continue;
         image::Lock lock;
         if (!parse_lock(line, lock)) {
-            const bool breaks = line.find("BREAKING") != std::string_view::npos;
             saving.refuse(
                 descriptor,
                 fmt::format("a lock that cannot be taken again, {} ({})", descriptor.link, line),
-                "release it before the checkpoint",
-                breaks ? capture::Passing::soon : capture::Passing::when_gone);
+                "release it before the checkpoint", capture::Passing::when_gone);
             continue;
         }
+        // The kernel does not tell whether one that is to be given up was for reading.
+        if (lock.broken != 0)
+            lock.how = lock.broken == given_up && (open_file.flags & O_ACCMODE) == O_RDONLY
+                           ? F_RDLCK
+                           : F_WRLCK;
         lock.file = saving.file(open_file).id;
         if (lock.kind == image::LockKind::posix)
             lock.pid = static_cast<uint32_t>(saving.process(descriptor));
@@ -80,8 +92,19 @@ void save_locks(Saving &saving, const Seen &descriptor, const Seen &open_file)
                    other.open_file == lock.open_file && other.pid == lock.pid &&
                    other.start == lock.start && other.length == lock.length;
         };
-        if (std::ranges::none_of(saving.records().of<image::Lock>(), is_same))
-            saving.records().add(lock);
+        if (std::ranges::any_of(saving.records().of<image::Lock>(), is_same))
+            continue;
+        // While one is being broken, the kernel grants no other one.
+        const auto is_broken_too = [&](const image::Lock &other) {
+            return other.broken != 0 && other.file == lock.file;
+        };
+        if (lock.broken != 0 &&
+            std::ranges::any_of(saving.records().of<image::Lock>(), is_broken_too))
+            saving.refuse(
+                descriptor,
+                fmt::format("one of several leases on {} that are being broken", descriptor.link),
+                "give them up before the checkpoint", capture::Passing::soon);
+        saving.records().add(lock);
     }
 }
 
@@ -100,6 +123,18 @@ int descriptor_for(const Opening &opening, const image::Lock &lock)
             return opening.descriptor(id);
     }
     return -1;
+}
+
+// Breaks it by an open that does not wait. The program was told of that already: so its open file
+// has no owner meanwhile, who would get a signal.
+void break_lease(restore::Program &program, int fd, const image::Lock &lock, std::string_view path)
+{
+    const std::string what = fmt::format("breaking the lease on {} again", path);
+    const int access = lock.broken == for_reading ? O_RDONLY : O_WRONLY;
+    program.call(what, SYS_fcntl, {value(fd), value(F_SETOWN), value(0)});
+    program.call_exact(what, SYS_openat, static_cast<uint64_t>(-EWOULDBLOCK),
+                       {value(AT_FDCWD), program.text(fmt::format("/proc/self/fd/{}", fd)),
+                        value(access | O_NONBLOCK | O_CLOEXEC)});
 }
 
 } // namespace
@@ -126,6 +161,8 @@ void take_locks(Opening &opening, const std::vector<image::Lock> &locks)
                                      "file open (fuser tells)",
                                      path),
                          SYS_fcntl, {value(fd), value(F_SETLEASE), value(lock.how)});
+            if (lock.broken != 0)
+                break_lease(program, fd, lock, path);
             continue;
         }
         struct flock range = {};
