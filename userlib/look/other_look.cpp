@@ -155,15 +155,33 @@ bool filters_types(int fd)
            memcmp(&filter, &none, sizeof(filter)) != 0;
 }
 
-std::string problem_of_lite(int fd, SocketLook &look, uint64_t inode)
+bool is_lite(const SocketLook &look)
 {
-    if (look.protocol != IPPROTO_UDPLITE)
-        return {};
+    return look.kind == SOCK_DGRAM && look.protocol == IPPROTO_UDPLITE;
+}
+
+// A socket that was shut down for reading counts as readable, whether a datagram waits or not.
+bool has_datagram(int fd)
+{
+    int offset = -1;
+    socklen_t size = sizeof(offset);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEEK_OFF, &offset, &size) == 0 && offset >= 0)
+        return true; // a look would move it
+    char byte;
+    return recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) >= 0;
+}
+
+std::string look_at_lite(int fd, SocketLook &look, uint64_t inode)
+{
+    constexpr uint32_t reading = 1;
     const Result<uint32_t> shutdown = udp_shutdown(fd, look.local, inode);
     look.passing = !shutdown && may_tell_later(shutdown.error());
     if (!shutdown)
         return untold_shutdown(shutdown.error());
-    return *shutdown != 0 ? "which was shut down" : "";
+    look.shutdown = *shutdown;
+    if ((*shutdown & reading) != 0 && look.unread && !look.failed)
+        look.unread = has_datagram(fd);
+    return {};
 }
 
 void look_at_internet(int fd, SocketLook &look, uint64_t inode)
@@ -174,10 +192,10 @@ void look_at_internet(int fd, SocketLook &look, uint64_t inode)
         look.problem = fmt::format("which this kernel does not show in {}", table_of(look));
     else if (look.connected && is_of_one_link(look.peer))
         look.problem = "connected to an address that is one of a link only";
+    else if (is_lite(look))
+        look.problem = look_at_lite(fd, look, inode);
     else if (poll(&end, 1, 0) == 1 && (end.revents & (POLLRDHUP | POLLHUP)) != 0)
         look.problem = "which was shut down";
-    else if (const std::string problem = problem_of_lite(fd, look, inode); !problem.empty())
-        look.problem = problem;
     else if (raw && look.domain == AF_INET && look.protocol == IPPROTO_IGMP)
         look.problem = "by which the program may route multicasts (MRT_INIT)";
     else if (raw && look.protocol == IPPROTO_ICMPV6 && is_multicast_router_here())
@@ -197,8 +215,7 @@ bool is_other(const SocketLook &look)
         return look.kind == SOCK_RAW || look.kind == SOCK_DGRAM;
     if (look.domain != AF_INET && look.domain != AF_INET6)
         return false;
-    return look.kind == SOCK_RAW || is_ping(look) ||
-           (look.kind == SOCK_DGRAM && look.protocol == IPPROTO_UDPLITE);
+    return look.kind == SOCK_RAW || is_ping(look) || is_lite(look);
 }
 
 void look_at_other(int fd, SocketLook &look, uint64_t inode)

@@ -208,7 +208,7 @@ bool Sockets::is_to_be_accepted(const SocketLook &look) const
 bool Sockets::needs_no_peer(const SocketLook &look) const
 {
     if (look.domain != AF_NETLINK)
-        return look.protocol != IPPROTO_UDPLITE;
+        return look.protocol != IPPROTO_UDPLITE || is_on_loopback(look);
     return capture::is_unnamed(look.peer) || std::ranges::any_of(looked_at_, [&](const auto &one) {
                const SocketLook &other = one.second.look;
                return other.domain == AF_NETLINK && other.protocol == look.protocol &&
