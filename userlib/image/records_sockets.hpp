@@ -69,7 +69,7 @@ struct Socket {
 // Rare properties of sockets. An older reader, which would leave them out, refuses the image.
 struct SocketMore {
     static constexpr RecordType type = RecordType::socket_more;
-    static constexpr uint16_t version = 4;
+    static constexpr uint16_t version = 5;
     static constexpr bool required = true;
 
     uint32_t socket = 0;        // OPEN_FILE id
@@ -85,8 +85,12 @@ struct SocketMore {
     bool file_removed = false;
     // Version 4. Of an internet socket: the machine had not the address that it was bound to.
     bool absent_address = false;
+    Bytes type_filter = {}; // version 5; of a raw ICMPv6 socket: ICMP6_FILTER
 
-    bool needs_version() const { return !file_name.empty() || file_removed; }
+    bool needs_version() const
+    {
+        return !file_name.empty() || file_removed || !type_filter.empty();
+    }
 
     static constexpr uint32_t SocketMore::*key = &SocketMore::socket;
 
@@ -102,6 +106,7 @@ struct SocketMore {
         v("congestion", s.congestion);
         v("file_removed", s.file_removed);
         v("absent_address", s.absent_address);
+        v("type_filter", s.type_filter);
     }
 };
 

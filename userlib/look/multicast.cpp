@@ -194,4 +194,11 @@ bool is_multicast_router_here()
     return std::getline(interfaces, line) && std::getline(interfaces, line);
 }
 
+bool is_multicast_router_of_4_here()
+{
+    std::ifstream routers("/proc/sys/net/ipv4/conf/all/mc_forwarding");
+    int count = 0;
+    return !(routers >> count) || count != 0;
+}
+
 } // namespace cryo::capture

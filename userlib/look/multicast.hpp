@@ -53,5 +53,7 @@ int level_of_group(std::string_view address);
 
 // Whether anything routes multicasts of IPv6 here, which takes a raw socket of ICMP.
 bool is_multicast_router_here();
+// Likewise of IPv4, which takes one of IGMP; or the kernel does not tell.
+bool is_multicast_router_of_4_here();
 
 } // namespace cryo::capture

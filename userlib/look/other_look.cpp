@@ -146,13 +146,15 @@ bool is_of_one_link(const std::string &address)
            (IN6_IS_ADDR_LINKLOCAL(&in.sin6_addr) || IN6_IS_ADDR_MC_LINKLOCAL(&in.sin6_addr));
 }
 
-bool filters_types(int fd)
+// Empty: it leaves none out.
+std::string filter_of_types(int fd)
 {
     icmp6_filter filter = {};
     socklen_t size = sizeof(filter);
     const icmp6_filter none = {};
-    return getsockopt(fd, IPPROTO_ICMPV6, ICMP6_FILTER, &filter, &size) == 0 &&
-           memcmp(&filter, &none, sizeof(filter)) != 0;
+    const bool filters = getsockopt(fd, IPPROTO_ICMPV6, ICMP6_FILTER, &filter, &size) == 0 &&
+                         memcmp(&filter, &none, sizeof(filter)) != 0;
+    return filters ? as_bytes(filter) : std::string();
 }
 
 bool is_lite(const SocketLook &look)
@@ -196,12 +198,13 @@ void look_at_internet(int fd, SocketLook &look, uint64_t inode)
         look.problem = look_at_lite(fd, look, inode);
     else if (poll(&end, 1, 0) == 1 && (end.revents & (POLLRDHUP | POLLHUP)) != 0)
         look.problem = "which was shut down";
-    else if (raw && look.domain == AF_INET && look.protocol == IPPROTO_IGMP)
+    else if (raw && look.domain == AF_INET && look.protocol == IPPROTO_IGMP &&
+             is_multicast_router_of_4_here())
         look.problem = "by which the program may route multicasts (MRT_INIT)";
     else if (raw && look.protocol == IPPROTO_ICMPV6 && is_multicast_router_here())
         look.problem = "by which the program may route multicasts (MRT6_INIT)";
-    else if (raw && look.protocol == IPPROTO_ICMPV6 && filters_types(fd))
-        look.problem = "with a filter of message types (ICMP6_FILTER)";
+    if (raw && look.domain == AF_INET6 && look.protocol == IPPROTO_ICMPV6)
+        look.type_filter = filter_of_types(fd);
     look.peer_is_unnamed = !look.connected;
 }
 

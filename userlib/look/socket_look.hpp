@@ -48,6 +48,7 @@ struct SocketLook {
     // The filter, classic BPF: of each instruction the code, from bit 16 on jt, 24: jf, 32: k.
     std::vector<uint64_t> filter;
     bool filter_locked = false;          // SO_LOCK_FILTER
+    std::string type_filter;             // raw ICMPv6 only: ICMP6_FILTER, if it leaves types out
     std::vector<uint32_t> groups;        // netlink only: those that it has joined
     std::string congestion;              // TCP only: TCP_CONGESTION, if it is not the usual one
     std::string interface;               // packet sockets only: the one that it is bound to

@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     do {
         probe_ready();
         PROBE_SABOTAGE("connected", dup2(make(), connected));
-        PROBE_SABOTAGE("shut down", dup2(connected_to(&name), ended));
+        PROBE_SABOTAGE("shut", dup2(connected_to(&name), ended));
         PROBE_SABOTAGE("coverage", dup2(make(), lite));
         PROBE_SABOTAGE("port", {
             dup2(make(), lite);

@@ -13,6 +13,7 @@
 #include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <net/if.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string>
@@ -70,6 +71,20 @@ bool is_filled(const Opening &opening, const image::Socket &socket)
            opening.of<image::Senders>().count(socket.open_file) != 0;
 }
 
+Result<void> filter_types(const Opening &opening, int fd, const image::Socket &saved)
+{
+    const auto more = opening.of<image::SocketMore>().find(saved.open_file);
+    if (more == opening.of<image::SocketMore>().end() || more->second.type_filter.empty())
+        return {};
+    const image::Bytes types = more->second.type_filter;
+    if (types.size() != sizeof(icmp6_filter) ||
+        setsockopt(fd, IPPROTO_ICMPV6, ICMP6_FILTER, types.data(),
+                   static_cast<socklen_t>(types.size())) != 0)
+        return Error(EINVAL, "a filter of types of messages (ICMP6_FILTER) is not one of a raw "
+                             "ICMPv6 socket");
+    return {};
+}
+
 Result<void> attach_filter(int fd, const image::SocketMore &more)
 {
     std::vector<sock_filter> program;
@@ -121,6 +136,8 @@ Result<void> start_raw(const Opening &opening, int fd, const image::Socket &save
 {
     if (!is_raw(saved))
         return {};
+    if (Result<void> done = filter_types(opening, fd, saved); !done)
+        return done;
     sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
     const sock_fprog filter = {1, &nothing};
     const int unused = 0;

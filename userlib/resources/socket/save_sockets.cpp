@@ -221,8 +221,8 @@ bool Sockets::needs_no_peer(const SocketLook &look) const
 void Sockets::keep_more(const SocketLook &look, const SocketPlace &place, uint32_t open_file)
 {
     if (look.groups.empty() && look.interface.empty() && look.filter.empty() &&
-        !look.filter_locked && look.file_name.empty() && look.congestion.empty() &&
-        !place.file_removed && !place.absent_address)
+        !look.filter_locked && look.type_filter.empty() && look.file_name.empty() &&
+        look.congestion.empty() && !place.file_removed && !place.absent_address)
         return;
     image::SocketMore more;
     more.socket = open_file;
@@ -230,6 +230,7 @@ void Sockets::keep_more(const SocketLook &look, const SocketPlace &place, uint32
     more.interface = saving_.keep(look.interface);
     more.filter = saving_.keep_list(look.filter);
     more.filter_locked = look.filter_locked;
+    more.type_filter = image::as_bytes(saving_.keep(look.type_filter));
     more.file_name = saving_.keep(look.file_name);
     more.congestion = saving_.keep(look.congestion);
     more.file_removed = place.file_removed;
