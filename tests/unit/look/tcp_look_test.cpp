@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/tcp_look.hpp"
+#include "look/unaccepted.hpp"
 
+#include <chrono>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <thread>
 
 namespace cryo::capture {
 
@@ -168,6 +171,85 @@ TEST(TcpLook, WhatCannotBeSeenIsSaid)
     char behind[6];
     EXPECT_EQ(6, recv(urgent.accepted.get(), behind, sizeof(behind), 0));
     EXPECT_TRUE(peek_tcp(urgent.accepted.get()));
+}
+
+namespace {
+
+// A socket at which connections wait.
+struct Listening {
+    Fd fd;
+    sockaddr_in at = {};
+
+    Listening() : fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
+    {
+        at.sin_family = AF_INET;
+        at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof(at);
+        EXPECT_EQ(0, bind(fd.get(), reinterpret_cast<const sockaddr *>(&at), size));
+        EXPECT_EQ(0, listen(fd.get(), 4));
+        EXPECT_EQ(0, getsockname(fd.get(), reinterpret_cast<sockaddr *>(&at), &size));
+    }
+    Fd call() const
+    {
+        Fd caller(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(0, connect(caller.get(), reinterpret_cast<const sockaddr *>(&at), sizeof(at)));
+        return caller;
+    }
+    std::vector<Unaccepted> waiting(bool ordered) const
+    {
+        const SocketLook look = look_at(fd);
+        const Result<UnacceptedQueue> queue = unaccepted_at(look);
+        EXPECT_TRUE(queue);
+        if (!queue)
+            return {};
+        EXPECT_EQ(look.waiting, queue->all.size());
+        EXPECT_EQ(ordered, queue->ordered);
+        return queue->all;
+    }
+};
+
+} // namespace
+
+TEST(Unaccepted, WhatWaitsInThemIsTold)
+{
+    const Listening server;
+    EXPECT_TRUE(server.waiting(true).empty());
+    const Fd caller = server.call();
+    const SocketLook look = look_at(caller);
+    std::vector<Unaccepted> all = server.waiting(true);
+    ASSERT_EQ(1U, all.size());
+    EXPECT_EQ(0U, all[0].unread);
+    EXPECT_TRUE(all[0].peer.same(InternetAddress(look.local)));
+    EXPECT_TRUE(all[0].local.same(InternetAddress(look.peer)));
+    ASSERT_EQ(0, shutdown(caller.get(), SHUT_WR));
+    all = server.waiting(true);
+    ASSERT_EQ(1U, all.size());
+    EXPECT_EQ(0U, all[0].unread) << "the end is no byte";
+    const Fd accepted(accept4(server.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    EXPECT_TRUE(server.waiting(true).empty());
+
+    const Fd writer = server.call();
+    ASSERT_EQ(3, send(writer.get(), "abc", 3, 0));
+    ASSERT_EQ(0, shutdown(writer.get(), SHUT_WR));
+    all = server.waiting(true);
+    ASSERT_EQ(1U, all.size());
+    EXPECT_EQ(3U, all[0].unread);
+}
+
+// More than the ticks by which the kernel counts lie between them.
+TEST(Unaccepted, TheFirstToComeIsTheFirst)
+{
+    const Listening server;
+    std::vector<Fd> callers;
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        callers.push_back(server.call());
+    }
+    const std::vector<Unaccepted> all = server.waiting(true);
+    ASSERT_EQ(callers.size(), all.size());
+    for (size_t i = 0; i < all.size(); i++)
+        EXPECT_TRUE(all[i].peer.same(InternetAddress(look_at(callers[i]).local))) << i;
 }
 
 } // namespace cryo::capture

@@ -4,6 +4,8 @@
 #include "forged_image.hpp"
 
 #include <cerrno>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 namespace cryo::restore {
 
@@ -69,6 +71,32 @@ TEST_F(ForgedKinds, ALockOfNoFileIsRefused)
     record.open_file = nothing;
     add(record);
     expect_refusal(EINVAL, "a lock refers to no file");
+}
+
+// At a TCP socket that is made, but not to be connected.
+TEST_F(ForgedKinds, AWaitingConnectionOfNoSocketIsRefused)
+{
+    constexpr uint32_t listener = 12;
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    add_file(1, image::FileKind::socket);
+    add_open(listener, 1);
+    image::Socket socket;
+    socket.open_file = listener;
+    socket.domain = AF_INET;
+    socket.kind = SOCK_STREAM;
+    socket.protocol = IPPROTO_TCP;
+    socket.state = image::SocketState::listening;
+    socket.local = {reinterpret_cast<const uint8_t *>(&at), sizeof(at)};
+    socket.backlog = 1;
+    add(socket);
+    const uint32_t callers[] = {nothing};
+    image::Waiting record;
+    record.listener = listener;
+    record.callers = image::List<uint32_t>::of(callers);
+    add(record);
+    expect_refusal(EINVAL, "an object that is no socket waits to be accepted");
 }
 
 } // namespace

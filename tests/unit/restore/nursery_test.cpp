@@ -154,6 +154,36 @@ TEST_F(NurseryTest, RelationsAreAsAsked)
         EXPECT_EQ(kill(one, 0), -1);
 }
 
+TEST_F(NurseryTest, FilesOfProcAreAboutTheProcessesThatAreMade)
+{
+    constexpr int number = 50;
+    const Fd place(open("/", O_PATH | O_CLOEXEC));
+    const Fd kept(fcntl(place.get(), F_DUPFD_CLOEXEC, number));
+    ASSERT_TRUE(kept);
+    Nursery nursery;
+    nursery.keep(kept.get());
+    const auto opens = [&](int parent, int about, const char *name) {
+        Newborn child = sleeper(parent, nobody, nobody);
+        child.proc_files.push_back(
+            {.fd = kept.get(), .process = about, .name = name, .flags = O_RDONLY, .position = 2});
+        return static_cast<int>(nursery.add(child));
+    };
+    const int parent = opens(nobody, 1, "stat");
+    const int child = opens(parent, parent, "");
+    auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    const auto pid = [&](int i) { return (*born)[static_cast<size_t>(i)]; };
+    for (const int one : {parent, child})
+        await_sleeping(pid(one));
+    const auto at = "fd/" + std::to_string(kept.get());
+    const auto link = [&](int i) { return cryo::capture::Proc(pid(i)).link(at); };
+    EXPECT_EQ(*link(parent), "/proc/" + std::to_string(pid(child)) + "/stat");
+    EXPECT_EQ(*link(child), "/proc/" + std::to_string(pid(parent)));
+    const auto info = cryo::capture::Proc(pid(parent)).read("fdinfo/" + std::to_string(kept.get()));
+    EXPECT_EQ(info->substr(0, info->find('\n')), "pos:\t2");
+    nursery.end_all();
+}
+
 TEST_F(NurseryTest, NoneGetsTheIdThatAThreadWillHave)
 {
     constexpr int number = 8;
