@@ -147,6 +147,8 @@ Result<void> Queue::fill(const image::Waiting &queue)
         const image::Socket *caller = caller_of(p_, id);
         if (caller == nullptr || is_opened(p_, id))
             return Error(EINVAL, "an object that is no socket waits to be accepted");
+        if (Address(caller->peer).port() != Address(listener_.local).port())
+            return Error(EINVAL, "a connection waits at a socket that it has not called");
         if (!std::exchange(is_first, false))
             std::this_thread::sleep_for(apart);
         done = connect(*caller);
