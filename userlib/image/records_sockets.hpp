@@ -279,17 +279,23 @@ struct KeptConnection {
 // SOCKETs are of the state fresh or bound; of TCP of the state pair, without a peer.
 struct Waiting {
     static constexpr RecordType type = RecordType::waiting;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
-    uint32_t listener = 0; // OPEN_FILE id
-    List<uint32_t> callers = {};
+    uint32_t listener = 0;       // OPEN_FILE id
+    List<uint32_t> callers = {}; // OPEN_FILE ids; 0: it has closed its end since
+    // Version 2. Of each such one, TCP only, the address that it has called, and its own: of the
+    // listener's family.
+    Bytes closed = {};
+
+    bool needs_version() const { return !closed.empty(); }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
     {
         v("listener", s.listener);
         v("callers", s.callers);
+        v("closed", s.closed);
     }
 };
 

@@ -2,6 +2,7 @@
 #include "look/unaccepted.hpp"
 
 #include "look/diagnostics.hpp"
+#include "look/peer_link.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,7 @@
 #include <linux/inet_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <string>
 #include <string_view>
 #include <sys/socket.h>
 
@@ -69,11 +71,11 @@ Result<UnacceptedQueue> unaccepted_at(const SocketLook &listener)
         Unaccepted one = {
             .local = local,
             .peer = address_of(socket.idiag_family, socket.id.idiag_dst, socket.id.idiag_dport),
+            .ended = socket.idiag_state == TCP_CLOSE_WAIT,
             .unread = socket.idiag_rqueue,
             .age_ms = 0};
-        // The end of what its caller sends counts as a byte.
-        if (socket.idiag_state == TCP_CLOSE_WAIT && one.unread > 0)
-            one.unread--;
+        if (one.ended && one.unread > 0)
+            one.unread--; // the end of what its caller sends counts as a byte
         for_each_attribute(attributes.data(), attributes.size(),
                            [&one](unsigned type, Attributes data) {
                                if (type == INET_DIAG_INFO)
@@ -89,6 +91,22 @@ Result<UnacceptedQueue> unaccepted_at(const SocketLook &listener)
     queue.ordered = put_in_order(
         queue.all, std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun));
     return queue;
+}
+
+bool is_left_here(const Unaccepted &one, int family)
+{
+    const auto bytes_of = [family](const InternetAddress &address) {
+        sockaddr_storage storage;
+        const socklen_t size = address.as(family, storage);
+        return std::string(reinterpret_cast<const char *>(&storage), size);
+    };
+    SocketLook end;
+    end.domain = family;
+    end.kind = SOCK_STREAM;
+    end.local = bytes_of(one.local);
+    end.peer = bytes_of(one.peer);
+    return one.ended && one.local.is_loopback() && one.peer.is_loopback() &&
+           link_of_peer(end).empty();
 }
 
 } // namespace cryo::capture

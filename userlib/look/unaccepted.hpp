@@ -19,6 +19,7 @@ namespace cryo::capture {
 
 struct Unaccepted {
     InternetAddress local, peer; // of the end that waits to be accepted
+    bool ended = false;          // its caller sends nothing more
     uint32_t unread = 0;         // bytes that wait in it
     uint32_t age_ms = 0;         // since it came, or since something came last
 };
@@ -30,5 +31,7 @@ struct UnacceptedQueue {
 
 // Of this port and family, also if they wait at another socket that shares the port.
 Result<UnacceptedQueue> unaccepted_at(const SocketLook &listener);
+// Whether its caller has closed its end: surely, as both are on the loopback interface.
+bool is_left_here(const Unaccepted &one, int family);
 
 } // namespace cryo::capture

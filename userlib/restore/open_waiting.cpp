@@ -36,6 +36,11 @@ bool is_tcp(const image::Socket &socket)
     return (socket.domain == AF_INET || socket.domain == AF_INET6) && socket.kind == SOCK_STREAM;
 }
 
+bool has_addresses(const image::Socket &socket)
+{
+    return Address(socket.local).is_of(socket.domain) && Address(socket.peer).is_of(socket.domain);
+}
+
 // A socket that is to connect; nullptr: the record of this open file is not about one.
 const image::Socket *caller_of(const Planning &p, uint32_t open_file)
 {
@@ -43,12 +48,28 @@ const image::Socket *caller_of(const Planning &p, uint32_t open_file)
     if (found == p.saved.sockets().end())
         return nullptr;
     const image::Socket &saved = found->second;
-    const bool has_addresses =
-        Address(saved.local).is_of(saved.domain) && Address(saved.peer).is_of(saved.domain);
     return is_tcp(saved) && saved.state == SocketState::pair && saved.peer_open_file == 0 &&
-                   has_addresses
+                   has_addresses(saved)
                ? &saved
                : nullptr;
+}
+
+// The first of those that have closed their ends, which is taken off the list.
+Result<image::Socket> take_closed(image::Bytes &closed, const image::Socket &listener)
+{
+    const size_t size = listener.domain == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    image::Socket caller;
+    if (closed.size() >= 2 * size) {
+        caller.domain = listener.domain;
+        caller.kind = listener.kind;
+        caller.protocol = listener.protocol;
+        caller.peer = closed.first(size);
+        caller.local = closed.subspan(size, size);
+        closed = closed.subspan(2 * size);
+    }
+    if (!has_addresses(caller))
+        return Error(EINVAL, "a connection without addresses waits to be accepted");
+    return caller;
 }
 
 // Calls `f` with each queue at a TCP socket and each caller in it.
@@ -107,26 +128,59 @@ class Queue
     Result<void> fill(const image::Waiting &queue);
 
   private:
-    Result<void> connect(const image::Socket &caller);
+    Result<Fd> connect(const image::Socket &caller);
+    Result<void> call_all(const image::Waiting &queue);
 
     Planning &p_;
     const image::Socket &listener_;
     int fd_;
+    bool is_first_ = true;
 };
 
-Result<void> Queue::connect(const image::Socket &caller)
+Result<Fd> Queue::connect(const image::Socket &caller)
 {
+    if (Address(caller.peer).port() != Address(listener_.local).port())
+        return Error(EINVAL, "a connection waits at a socket that it has not called");
+    if (!std::exchange(is_first_, false))
+        std::this_thread::sleep_for(apart);
     const uint32_t before = arrived_at(fd_);
     Result<Fd> made = when_free(Address(caller.local), [&] { return begin_call(caller); });
     if (!made)
-        return made.error();
+        return made;
     if (Result<void> there = await_connection(made->get(), fd_, before); !there)
         return there.error().within(fmt::format(
             "connecting from {} to {}", Address(caller.local).text(), Address(caller.peer).text()));
     set_number(made->get(), SOL_SOCKET, SO_REUSEADDR, 1); // until all are made
     if (fcntl(made->get(), F_SETFL, 0) != 0)
         return Error::from_errno("setting the flags of a socket", errno);
-    return keep_socket(p_, std::move(*made), caller);
+    return made;
+}
+
+Result<void> Queue::call_all(const image::Waiting &queue)
+{
+    image::Bytes closed = queue.closed;
+    for (size_t i = 0; i < queue.callers.size(); i++) {
+        const uint32_t id = queue.callers[i];
+        if (id == 0) {
+            const Result<image::Socket> caller = take_closed(closed, listener_);
+            if (!caller)
+                return caller.error();
+            if (const Result<Fd> made = connect(*caller); !made)
+                return made.error();
+            continue; // it is closed again
+        }
+        if (p_.redirected.contains(id))
+            continue; // as if it had not called
+        const image::Socket *caller = caller_of(p_, id);
+        if (caller == nullptr || is_opened(p_, id))
+            return Error(EINVAL, "an object that is no socket waits to be accepted");
+        Result<Fd> made = connect(*caller);
+        Result<void> kept =
+            made ? keep_socket(p_, std::move(*made), *caller) : Result<void>(made.error());
+        if (!kept)
+            return kept.error().within(fmt::format("descriptor {}", descriptor_of(p_, id)));
+    }
+    return {};
 }
 
 Result<void> Queue::fill(const image::Waiting &queue)
@@ -138,23 +192,7 @@ Result<void> Queue::fill(const image::Waiting &queue)
     if (listen(fd_, std::max(backlog, static_cast<int>(queue.callers.size()))) != 0)
         return Error::from_errno("listening again", errno);
     set_number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
-    Result<void> done;
-    bool is_first = true;
-    for (size_t i = 0; i < queue.callers.size() && done; i++) {
-        const uint32_t id = queue.callers[i];
-        if (p_.redirected.contains(id))
-            continue; // as if it had not called
-        const image::Socket *caller = caller_of(p_, id);
-        if (caller == nullptr || is_opened(p_, id))
-            return Error(EINVAL, "an object that is no socket waits to be accepted");
-        if (Address(caller->peer).port() != Address(listener_.local).port())
-            return Error(EINVAL, "a connection waits at a socket that it has not called");
-        if (!std::exchange(is_first, false))
-            std::this_thread::sleep_for(apart);
-        done = connect(*caller);
-        if (!done)
-            done = done.error().within(fmt::format("descriptor {}", descriptor_of(p_, id)));
-    }
+    const Result<void> done = call_all(queue);
     set_number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer);
     if (done && listen(fd_, backlog) != 0)
         return Error::from_errno("listening again", errno);
@@ -166,7 +204,7 @@ Result<void> open_closed(Planning &p, const image::Waiting &queue)
 {
     for (size_t i = 0; i < queue.callers.size(); i++) {
         const uint32_t id = queue.callers[i];
-        if (p.redirected.contains(id))
+        if (id == 0 || p.redirected.contains(id))
             continue;
         const image::Socket *caller = caller_of(p, id);
         if (caller == nullptr || is_opened(p, id))
@@ -210,7 +248,7 @@ Result<void> open_waiting(Planning &p)
             return done;
     }
     return for_each_caller(p, [&](const image::Waiting &queue, uint32_t id) -> Result<void> {
-        if (p.redirected.contains(id))
+        if (id == 0 || p.redirected.contains(id))
             return {};
         const image::Socket &caller = p.saved.sockets().at(id);
         const int fd = p.open_fds.at(id);

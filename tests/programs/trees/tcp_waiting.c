@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections that are not accepted yet: of a member and of the process itself, half closed,
-// and with another family than the listener's; accept returns them in order, with their addresses
-// and options.
+// closed, and with another family than the listener's; accept returns them in order, with their
+// addresses and options.
 #include "probe.h"
 
 #include <netinet/in.h>
@@ -28,7 +28,7 @@ static int listening(union address *address)
         // sin_port and sin6_port are at the same offset.
         address->four.sin_port = htons((uint16_t)(10000 + (getpid() * 31u + next++) % 20000));
         if (bind(fd, &address->any, sizeof *address) == 0) {
-            PROBE_TRY(listen(fd, 3));
+            PROBE_TRY(listen(fd, 5));
             return fd;
         }
     } while (errno == EADDRINUSE);
@@ -142,6 +142,10 @@ int main(int argc, char **argv)
         later();
         const int half = call(at.four.sin_port);
         PROBE_TRY(shutdown(half, SHUT_WR));
+        later();
+        const int gone = call(at.four.sin_port);
+        const struct sockaddr_in name_of_gone = name_of(gone, own_name);
+        close(gone);
         union address both = {.any = {.sa_family = has_six ? AF_INET6 : AF_INET}};
         const int wide = listening(&both);
         const int mixed = call(both.four.sin_port);
@@ -168,11 +172,15 @@ int main(int argc, char **argv)
         PROBE_TRY(write(ended, "yes", 3));
         char got[8] = "";
         probe_equal("its other half", 3, read(half, got, sizeof got));
+        const int left = PROBE_TRY(accept(listener, NULL, NULL));
+        const struct sockaddr_in caller = name_of(left, name_of_peer);
+        probe_equal_bytes("the closed one", &name_of_gone, &caller, sizeof caller);
+        probe_equal("the closed one", 0, read(left, got, sizeof got));
         PROBE_TRY(fcntl(listener, F_SETFL, O_NONBLOCK));
         probe_equal("one too many", -1, accept(listener, NULL, NULL));
         probe_equal("why there is none", EAGAIN, errno);
         probe_reap("member", second);
-        const int all[] = {listener, wide, first, third, half, mixed, ended};
+        const int all[] = {listener, wide, first, third, half, mixed, ended, left};
         for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++)
             close(accepted[i]);
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)

@@ -214,17 +214,24 @@ TEST(Unaccepted, WhatWaitsInThemIsTold)
 {
     const Listening server;
     EXPECT_TRUE(server.waiting(true).empty());
-    const Fd caller = server.call();
+    Fd caller = server.call();
     const SocketLook look = look_at(caller);
     std::vector<Unaccepted> all = server.waiting(true);
     ASSERT_EQ(1U, all.size());
     EXPECT_EQ(0U, all[0].unread);
+    EXPECT_FALSE(all[0].ended);
     EXPECT_TRUE(all[0].peer.same(InternetAddress(look.local)));
     EXPECT_TRUE(all[0].local.same(InternetAddress(look.peer)));
     ASSERT_EQ(0, shutdown(caller.get(), SHUT_WR));
     all = server.waiting(true);
     ASSERT_EQ(1U, all.size());
     EXPECT_EQ(0U, all[0].unread) << "the end is no byte";
+    EXPECT_TRUE(all[0].ended);
+    EXPECT_FALSE(is_left_here(all[0], AF_INET));
+    caller.reset();
+    all = server.waiting(true);
+    ASSERT_EQ(1U, all.size());
+    EXPECT_TRUE(is_left_here(all[0], AF_INET));
     const Fd accepted(accept4(server.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
     EXPECT_TRUE(server.waiting(true).empty());
 

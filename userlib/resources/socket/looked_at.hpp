@@ -27,8 +27,11 @@ struct SeenSocket {
     Result<capture::SocketQueue> queue = capture::SocketQueue();
     // Indexes in Saving::seen(), for each entry of queue.passed.
     std::vector<std::vector<size_t>> passed;
-    bool waits = false;                   // connected, not yet accepted, and can be saved so
-    std::vector<uint64_t> callers;        // of a listening socket: those callers, by inode
+    bool waits = false; // connected, not yet accepted, and can be saved so
+    // Of a listening socket: those callers, by inode, the first to be accepted first; 0: it has
+    // closed its end. And of each of the latter the addresses, as image::Waiting has them.
+    std::vector<uint64_t> callers;
+    std::string closed_callers;
     std::string why_no_callers;           // why those that wait at it cannot be saved
     std::optional<Result<TakenTcp>> kept; // a TCP connection to outside that is to be kept
 };

@@ -40,6 +40,13 @@ int sent_by(int fd)
     return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : -1;
 }
 
+std::string as_bytes(const InternetAddress &address, int family)
+{
+    sockaddr_storage storage;
+    const socklen_t size = address.as(family, storage);
+    return {reinterpret_cast<const char *>(&storage), size};
+}
+
 // The directions that the caller itself has shut down, if nothing was sent either way.
 Result<uint32_t> shutdown_of_caller(int fd)
 {
@@ -53,10 +60,10 @@ Result<uint32_t> shutdown_of_caller(int fd)
 
 } // namespace
 
-Result<std::vector<uint64_t>> Sockets::unix_callers(uint64_t listener, uint32_t waiting) const
+Result<void> Sockets::find_unix_callers(uint64_t listener, SeenSocket &socket) const
 {
     std::vector<uint64_t> callers = capture::waiting_callers(listener);
-    if (callers.size() != waiting)
+    if (callers.size() != socket.look.waiting)
         return Error(ENOTSUP, untold);
     for (const uint64_t caller : callers) {
         const auto found = looked_at_.find(caller);
@@ -68,11 +75,13 @@ Result<std::vector<uint64_t>> Sockets::unix_callers(uint64_t listener, uint32_t 
             return Error(ENOTSUP, "something was written into one of them, which only the process "
                                   "that accepts it can read");
     }
-    return callers;
+    socket.callers = std::move(callers);
+    return {};
 }
 
-Result<std::vector<uint64_t>> Sockets::tcp_callers(const SocketLook &listener)
+Result<void> Sockets::find_tcp_callers(SeenSocket &socket)
 {
+    const SocketLook &listener = socket.look;
     const InternetAddress at(listener.local);
     const auto of_its_port = [&](const auto &entry) {
         const SocketLook &look = entry.second.look;
@@ -87,6 +96,7 @@ Result<std::vector<uint64_t>> Sockets::tcp_callers(const SocketLook &listener)
         return Error(ENOTSUP, untold);
     std::vector<uint64_t> callers;
     std::vector<uint32_t> shut_down;
+    std::string closed;
     for (const Unaccepted &one : queue->all) {
         if (one.unread != 0)
             return Error(ENOTSUP, fmt::format("{} bytes were written into one of them, which only "
@@ -98,9 +108,14 @@ Result<std::vector<uint64_t>> Sockets::tcp_callers(const SocketLook &listener)
                    InternetAddress(look.local).same(one.peer) &&
                    InternetAddress(look.peer).same(one.local);
         });
-        if (caller == looked_at_.end())
-            return Error(ENOTSUP, "one of them comes from outside, or its caller has closed its "
-                                  "end");
+        if (caller == looked_at_.end()) {
+            if (!capture::is_left_here(one, listener.domain))
+                return Error(ENOTSUP, "one of them comes from outside");
+            callers.push_back(0);
+            shut_down.push_back(0);
+            closed += as_bytes(one.local, listener.domain) + as_bytes(one.peer, listener.domain);
+            continue;
+        }
         const Result<uint32_t> shutdown = shutdown_of_caller(seen_of(caller->second).shared.get());
         if (!shutdown)
             return shutdown.error();
@@ -110,9 +125,13 @@ Result<std::vector<uint64_t>> Sockets::tcp_callers(const SocketLook &listener)
     if (!queue->ordered)
         return Error(ENOTSUP, "they came so soon one after the other that the kernel does not tell "
                               "their order");
-    for (size_t i = 0; i < callers.size(); i++)
-        looked_at_.at(callers[i]).look.shutdown = shut_down[i];
-    return callers;
+    for (size_t i = 0; i < callers.size(); i++) {
+        if (callers[i] != 0)
+            looked_at_.at(callers[i]).look.shutdown = shut_down[i];
+    }
+    socket.callers = std::move(callers);
+    socket.closed_callers = std::move(closed);
+    return {};
 }
 
 void Sockets::look_at_waiting()
@@ -121,17 +140,15 @@ void Sockets::look_at_waiting()
         const SocketLook &look = socket.look;
         if (!look.listening || look.waiting == 0)
             continue;
-        Result<std::vector<uint64_t>> callers =
-            look.domain == AF_UNIX ? unix_callers(inode, look.waiting)
-            : is_tcp(look)         ? tcp_callers(look)
-                                   : Result<std::vector<uint64_t>>(Error(ENOTSUP, untold));
-        if (!callers) {
-            socket.why_no_callers = callers.error().text(); // save_sockets() refuses it
-            continue;
+        const Result<void> found = look.domain == AF_UNIX ? find_unix_callers(inode, socket)
+                                   : is_tcp(look)         ? find_tcp_callers(socket)
+                                                          : Result<void>(Error(ENOTSUP, untold));
+        if (!found)
+            socket.why_no_callers = found.error().text(); // save_sockets() refuses it
+        for (const uint64_t caller : socket.callers) {
+            if (caller != 0)
+                looked_at_.at(caller).waits = true;
         }
-        for (const uint64_t caller : *callers)
-            looked_at_.at(caller).waits = true;
-        socket.callers = std::move(*callers);
     }
 }
 
@@ -142,10 +159,11 @@ void Sockets::save_waiting()
             continue;
         std::vector<uint32_t> open_files;
         for (const uint64_t caller : socket.callers)
-            open_files.push_back(seen_of(looked_at_.at(caller)).open_file);
+            open_files.push_back(caller != 0 ? seen_of(looked_at_.at(caller)).open_file : 0);
         image::Waiting record;
         record.listener = seen_of(socket).open_file;
         record.callers = saving_.keep_list(open_files);
+        record.closed = image::as_bytes(saving_.keep(socket.closed_callers));
         saving_.records().add(record);
     }
 }

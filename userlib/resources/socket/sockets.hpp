@@ -59,11 +59,11 @@ class Sockets
     // save_connections.cpp: TCP connections with both ends in the checkpoint.
     void look_at_connections();
     void save_connections();
-    // save_waiting.cpp: connections that have not been accepted yet. The callers by inode, or why
-    // they cannot be saved.
+    // save_waiting.cpp: connections that have not been accepted yet. Finds the callers, or why they
+    // cannot be saved.
     void look_at_waiting();
-    Result<std::vector<uint64_t>> unix_callers(uint64_t listener, uint32_t waiting) const;
-    Result<std::vector<uint64_t>> tcp_callers(const capture::SocketLook &listener);
+    Result<void> find_unix_callers(uint64_t listener, SeenSocket &socket) const;
+    Result<void> find_tcp_callers(SeenSocket &socket);
     void save_waiting();
     // save_kept.cpp: TCP connections to processes outside that wait for a restart.
     bool may_be_kept(const SeenSocket &socket) const;
