@@ -16,6 +16,7 @@
 #include "resources/reopening.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "resources/socket/socket_options.hpp"
+#include "resources/socket/tcp_lingering.hpp"
 #include "restore/plan_parts.hpp"
 
 #include <fcntl.h>
@@ -99,9 +100,9 @@ void free_addresses(const Planning &p);
 Result<void> open_connections(Planning &p);
 // Sets their options once they are filled; set earlier, these would disturb the filling.
 Result<void> finish_connections(Planning &p);
-// open_waiting.cpp: TCP connections that nobody has accepted yet. The callers' sockets, as far as
-// they have addresses of their family; and making them, with their connections.
-std::vector<const image::Socket *> waiting_callers(const Planning &p);
+// open_waiting.cpp: TCP connections that nobody has accepted yet. The callers' ends, as far as they
+// have addresses of their family; and making them, with their connections.
+std::vector<resources::TcpEnd> waiting_callers(const Planning &p);
 Result<void> open_waiting(Planning &p);
 void plan_listeners(Planning &p);
 // open_kept.cpp: TCP connections to peers outside, whose packets are held since the checkpoint.

@@ -271,9 +271,9 @@ void free_addresses(const Planning &p)
                 ends.push_back({Address(end->second.local), Address(end->second.peer)});
         }
     }
-    for (const image::Socket *caller : waiting_callers(p)) {
-        ends.push_back({Address(caller->local), Address(caller->peer)});
-        ends.push_back({Address(caller->peer), Address(caller->local)});
+    for (const TcpEnd &caller : waiting_callers(p)) {
+        ends.push_back(caller);
+        ends.push_back({caller.peer, caller.local});
     }
     resources::end_lingering(ends);
 }

@@ -72,22 +72,6 @@ Result<image::Socket> take_closed(image::Bytes &closed, const image::Socket &lis
     return caller;
 }
 
-// Calls `f` with each queue at a TCP socket and each caller in it.
-template <class F>
-Result<void> for_each_caller(const Planning &p, F &&f)
-{
-    for (const image::Waiting &queue : p.saved.of<image::Waiting>()) {
-        const auto listener = p.saved.sockets().find(queue.listener);
-        if (listener == p.saved.sockets().end() || !is_tcp(listener->second))
-            continue;
-        for (size_t i = 0; i < queue.callers.size(); i++) {
-            if (Result<void> done = f(queue, queue.callers[i]); !done)
-                return done;
-        }
-    }
-    return {};
-}
-
 // Connections that have arrived at a listening socket.
 uint32_t arrived_at(int listener)
 {
@@ -220,17 +204,60 @@ Result<void> open_closed(Planning &p, const image::Waiting &queue)
     return {};
 }
 
+// Sets the options of one, and shuts it down, when all are made.
+Result<void> settle_caller(Planning &p, const image::Socket &caller, bool is_connected)
+{
+    const int fd = p.open_fds.at(caller.open_file);
+    if (Result<void> set = set_socket_options(fd, caller); !set)
+        return set;
+    resources::choose_congestion(*opening_of(p), fd, caller);
+    if (is_connected && caller.shutdown != 0 &&
+        shutdown(fd, static_cast<int>(caller.shutdown) - 1) != 0)
+        return Error::from_errno("shutting a socket down", errno);
+    return {};
+}
+
+Result<void> settle(Planning &p)
+{
+    for (const image::Waiting &queue : p.saved.of<image::Waiting>()) {
+        const auto listener = p.saved.sockets().find(queue.listener);
+        if (listener == p.saved.sockets().end() || !is_tcp(listener->second))
+            continue;
+        for (size_t i = 0; i < queue.callers.size(); i++) {
+            const uint32_t id = queue.callers[i];
+            if (id == 0 || p.redirected.contains(id))
+                continue;
+            Result<void> done =
+                settle_caller(p, p.saved.sockets().at(id), !p.redirected.contains(queue.listener));
+            if (!done)
+                return done;
+        }
+    }
+    return {};
+}
+
 } // namespace
 
-std::vector<const image::Socket *> waiting_callers(const Planning &p)
+std::vector<resources::TcpEnd> waiting_callers(const Planning &p)
 {
-    std::vector<const image::Socket *> callers;
-    static_cast<void>(for_each_caller(p, [&](const image::Waiting &, uint32_t id) {
-        if (const image::Socket *caller = caller_of(p, id); caller != nullptr)
-            callers.push_back(caller);
-        return Result<void>();
-    }));
-    return callers;
+    std::vector<resources::TcpEnd> ends;
+    for (const image::Waiting &queue : p.saved.of<image::Waiting>()) {
+        const auto listener = p.saved.sockets().find(queue.listener);
+        if (listener == p.saved.sockets().end() || !is_tcp(listener->second))
+            continue;
+        image::Bytes closed = queue.closed;
+        for (size_t i = 0; i < queue.callers.size(); i++) {
+            const uint32_t id = queue.callers[i];
+            const image::Socket *caller = id != 0 ? caller_of(p, id) : nullptr;
+            if (caller != nullptr)
+                ends.push_back({Address(caller->local), Address(caller->peer)});
+            if (id != 0)
+                continue;
+            if (const Result<image::Socket> gone = take_closed(closed, listener->second))
+                ends.push_back({Address(gone->local), Address(gone->peer)});
+        }
+    }
+    return ends;
 }
 
 Result<void> open_waiting(Planning &p)
@@ -247,19 +274,7 @@ Result<void> open_waiting(Planning &p)
             !done)
             return done;
     }
-    return for_each_caller(p, [&](const image::Waiting &queue, uint32_t id) -> Result<void> {
-        if (id == 0 || p.redirected.contains(id))
-            return {};
-        const image::Socket &caller = p.saved.sockets().at(id);
-        const int fd = p.open_fds.at(id);
-        if (Result<void> set = set_socket_options(fd, caller); !set)
-            return set;
-        resources::choose_congestion(*opening_of(p), fd, caller);
-        if (!p.redirected.contains(queue.listener) && caller.shutdown != 0 &&
-            shutdown(fd, static_cast<int>(caller.shutdown) - 1) != 0)
-            return Error::from_errno("shutting a socket down", errno);
-        return {};
-    });
+    return settle(p);
 }
 
 } // namespace cryo::restore
