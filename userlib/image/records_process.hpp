@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 8;
+    static constexpr uint16_t version = 9;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -102,6 +102,7 @@ struct Process {
     int64_t login_uid = -1;     // for the audit log; -1: not known; since version 6
     bool no_terminal = false;   // it has no controlling terminal of any kind; since version 7
     uint32_t write_execute = 0; // PR_MDWE_ bits; since version 8
+    uint32_t stop_signal = 0;   // that has stopped it; 0: not known; since version 9
 
     bool needs_version() const { return write_execute != 0; }
 
@@ -158,6 +159,7 @@ struct Process {
         v("login_uid", s.login_uid);
         v("no_terminal", s.no_terminal);
         v("write_execute", s.write_execute, Show::hex);
+        v("stop_signal", s.stop_signal);
     }
 };
 

@@ -165,5 +165,8 @@ void plan_actions(Planning &p);
 void plan_thread_signals(Planning &p, const image::Thread &thread);
 Result<void> plan_process_signals(Planning &p);
 Result<void> plan_timers(Planning &p);
+// Of a process that was saved as stopped: which signal stops it again, once that is let through.
+int stop_signal_of(const Saved &saved);
+void plan_stop(Planning &p);
 
 } // namespace cryo::restore

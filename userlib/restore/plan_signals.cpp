@@ -73,11 +73,20 @@ siginfo_t siginfo_of(const image::PendingSignal &record)
     return info;
 }
 
+// SIGSTOP needs nobody to let it through.
+bool lets_stop_through(const Planning &p)
+{
+    return p.saved.process.stopped && !p.options.rehearse && stop_signal_of(p.saved) != SIGSTOP;
+}
+
 // A thread may only send itself a signal that claims to come from the kernel or from
 // kill(2). So each queues its own; the process's are queued by the main thread.
 void queue_signal(Planning &p, const image::PendingSignal &record, uint16_t pid, uint16_t tid)
 {
     Program &program = p.plan.program;
+    // One more of those that stop it would do so too early. What ends the stop takes it away anyway.
+    if (lets_stop_through(p) && static_cast<int>(record.signal) == stop_signal_of(p.saved))
+        return;
     const siginfo_t info = siginfo_of(record);
     const Operand data = program.data(&info, sizeof(info));
     // The library's own signals (thread cancellation, setuid of all threads) are obeyed only if
@@ -209,6 +218,28 @@ Result<void> plan_process_signals(Planning &p)
         queue_signal(p, record, pid, pid);
     }
     return {};
+}
+
+// A handler cannot have been there when the signal stopped the process, and must not run now.
+int stop_signal_of(const Saved &saved)
+{
+    const uint32_t signal = saved.process.stop_signal;
+    const bool of_terminal = signal == SIGTSTP || signal == SIGTTIN || signal == SIGTTOU;
+    const bool stops = std::none_of(
+        saved.of<image::Sigaction>().begin(), saved.of<image::Sigaction>().end(),
+        [&](const image::Sigaction &one) { return one.signal == signal && one.handler != 0; });
+    return of_terminal && stops ? static_cast<int>(signal) : SIGSTOP;
+}
+
+// In the main thread, and before its filters of system calls.
+void plan_stop(Planning &p)
+{
+    if (!lets_stop_through(p))
+        return;
+    const uint64_t set = uint64_t(1) << (stop_signal_of(p.saved) - 1);
+    p.plan.program.call("letting the signal through that stops it", SYS_rt_sigprocmask,
+                        {value(SIG_UNBLOCK), p.plan.program.data(&set, sizeof(set)), value(0),
+                         value(sizeof(set))});
 }
 
 Result<void> plan_timers(Planning &p)

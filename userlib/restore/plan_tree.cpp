@@ -278,6 +278,7 @@ Result<std::unique_ptr<TreePlan>> Planner::plan()
         process.plan = std::make_unique<RestartPlan>();
         process.plan->floor = above;
         process.stopped = all_[i]->saved.process.stopped;
+        process.stop_signal = stop_signal_of(all_[i]->saved);
         tree_->planned++;
     }
     std::vector<const Saved *> with_plan;

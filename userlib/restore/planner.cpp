@@ -112,6 +112,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
         tell_environment(p);
     }
     plan_write_execute(p);
+    plan_stop(p);
     if (Result<void> filtered = plan_filters(p, p.saved.threads().front()); !filtered)
         return filtered.error().within(p.image.name());
     if (!alone)

@@ -145,6 +145,7 @@ struct TreePlan {
         std::unique_ptr<RestartPlan> plan;
         Newborn kin;          // its relations
         bool stopped = false; // it was stopped, by a signal
+        int stop_signal = 0;  // that stops it again
         int family = nobody;  // number of the process that hands a copy's descriptors down to it
         int descriptors = 0;  // the first of those
         std::unique_ptr<Saved> saved; // for a rehearsal

@@ -382,8 +382,12 @@ Result<void> Restart::stop_again()
     for (const Link &link : links_) {
         if (!link.process->stopped)
             continue;
-        if (Result<void> stopped = stop_process(pid_of(link)); !stopped)
+        const int signal = link.process->stop_signal;
+        const Result<int> stopped = stop_process(pid_of(link), signal);
+        if (!stopped)
             return stopped.error().within(link.process->image->name());
+        if (*stopped != signal)
+            tree_.notices.push_back(about_other_stop(pid_of(link), signal));
     }
     return {};
 }

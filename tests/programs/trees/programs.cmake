@@ -2,7 +2,7 @@
 foreach(name pipeline fifo_members session_above shared_offset shared_memory shared_forms zombie relations orphan socketpair
         passed_descriptor passed_between unix_connection
         unix_names unix_waiting peer_credentials tcp_members tcp_waiting udp_members
-        terminal_shell member_locks waiting_parent executed_child member_signals stopped_twice
+        terminal_shell member_locks waiting_parent executed_child member_signals stopped_twice stopped_by
         fork_memory fork_regrown fork_storm leaving listener controlling_terminal cloned pidfd_member)
     cryo_test_program(trees/${name})
 endforeach()

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A program that was saved as stopped and comes back so is saved again before it is continued."""
+import json
 import os
 import signal
+import subprocess
 
 import case
 from case import processes
@@ -42,6 +44,10 @@ CONTINUE_CHILD = """
     print(os.read(ours, 9).decode().strip(), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]),
           flush=True)
 """
+
+# Only there the kernel lets signals of the terminal stop it: this test, which is of the same session
+# and outside of its process group, could continue it.
+LOOKED_AFTER = {"start_new_session": False, "process_group": 0}
 
 
 class StoppedAgain(case.Case):
@@ -139,6 +145,37 @@ class StoppedAgain(case.Case):
     def two_of(self, program):
         family = processes.family(program.pid)
         return family if len(family) == 2 and self.stands(family[1]) else None
+
+    def signal_in(self, image):
+        """By which the process was stopped."""
+        shown = json.loads(self.run_command("cr_inspect", "--json", image).stdout)
+        return shown["snapshots"][0]["images"][0]["records"]["process"][0]["stop_signal"]
+
+    def stopped_once_more(self, **where):
+        """What the restart of the first image says, and by which signal the process stands then."""
+        program = self.restart("image.1", stderr=subprocess.PIPE, **where)
+        self.save("--nosync", "--kill", "-f", "image.2", self.stopped(program))
+        said = program.stderr.read()
+        self.end(program)
+        return said, self.signal_in("image.2")
+
+    def test_signals_of_the_terminal(self):
+        """They stop it again, but for where the kernel ignores them: SIGSTOP does, and it is said."""
+        for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU"):
+            with self.subTest(name):
+                program = self.start(CONTINUED, **LOOKED_AFTER)
+                os.kill(program.pid, signal.Signals[name])
+                case.wait_until("its stop", lambda pid=program.pid: self.stands(pid))
+                self.save_and_end(1, program.pid, program)
+                self.assertEqual(signal.Signals[name], self.signal_in("image.1"))
+                said, number = self.stopped_once_more(**LOOKED_AFTER)
+                self.assertEqual(signal.Signals[name], number)
+                self.assertNotIn("SIGSTOP", said)
+                said, number = self.stopped_once_more()
+                self.assertEqual(signal.SIGSTOP, number)
+                self.assertIn(f"was stopped by {name} and is now by SIGSTOP", said)
+                program = self.restart("-q", "image.1", **LOOKED_AFTER)
+                self.assert_goes_on(program, self.stopped(program))
 
     def test_stopped_before_it_goes_on(self):
         """By cr_restart --stop, instead of as it was saved."""

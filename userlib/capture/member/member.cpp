@@ -23,6 +23,7 @@ std::unique_ptr<Member> Member::adopt(const Relation &relation, Turn turn, Fd co
 Result<void> Member::describe()
 {
     d_.process.stopped = process_.is_stopped();
+    d_.process.stop_signal = static_cast<uint32_t>(process_.signal_of_stop());
     if (Result<void> described = capture::describe(d_, process_.agent()); !described)
         return described;
     for (const image::Thread &thread : d_.threads) {

@@ -57,6 +57,7 @@ class MemberProcess
     bool has_callbacks() const { return has_callbacks_; }
     // Whether the process was found stopped: then follow() must be called repeatedly while waiting.
     bool is_stopped() const { return stopped_.has_value(); }
+    int signal_of_stop() const { return stopped_ ? stopped_->signal_of_stop() : 0; }
     Result<void> follow() { return stopped_ ? stopped_->follow() : Result<void>(); }
     Result<void> ask_to_stop() { return agent_->ask_to_stop(); }
     Result<void> await_stop();

@@ -100,8 +100,12 @@ Result<void> Stopped::hold_threads()
                                      "callbacks of THREAD context: continue it with kill -CONT",
                                      pid_));
         Thread &thread = threads_[tid];
-        if (Result<int> trapped = await_trap(tid); !trapped)
+        Result<int> trapped = await_trap(tid);
+        if (!trapped)
             return trapped.error();
+        // All threads stand by one signal, whether the parent has been told of the stop or not.
+        if (*trapped >> 16 == PTRACE_EVENT_STOP)
+            signal_of_stop_ = WSTOPSIG(*trapped);
         if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(thread.mask), &thread.mask) != 0)
             return refused(tid, errno);
         if (Result<void> kept = keep_others_away(tid, thread); !kept)

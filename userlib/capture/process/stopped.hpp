@@ -44,6 +44,8 @@ class Stopped
     void ring() const;
     void see_out(); // repeatedly, until the agent has answered
     Result<void> put_back();
+    // Which signal has stopped it.
+    int signal_of_stop() const { return signal_of_stop_; }
     // Writes a thread's own signal mask into its signal frame, if other signals were blocked
     // meanwhile. `frame`: its address.
     Result<void> mend_frame(pid_t tid, RemoteAddress frame) const;
@@ -70,6 +72,7 @@ class Stopped
 
     pid_t pid_;
     int signal_;
+    int signal_of_stop_ = 0;
     std::map<pid_t, Thread> threads_;
 };
 

@@ -30,6 +30,13 @@ constexpr uint64_t bit(int signal)
     return uint64_t(1) << (signal - 1);
 }
 
+// The restorer and the agent block all, but perhaps for a signal of the terminal that stops them.
+bool is_before_program(uint64_t mask)
+{
+    constexpr uint64_t stops = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
+    return (~mask & ~(bit(SIGKILL) | stops)) == 0;
+}
+
 void pause_shortly()
 {
     constexpr timespec pause = {0, 100'000};
@@ -131,12 +138,12 @@ Result<void> UnfinishedRestart::hold(pid_t tid, Thread &thread)
         if (now_ns() - begun > moment_ns)
             return late();
     }
-    // The restorer and the agent block all. Nothing of the program may run.
+    // Nothing of the program may run.
     if (!threads_.contains(tid))
         return {};
     if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) != 0)
         return refused(tid, errno);
-    thread.is_out = ~mask != (bit(SIGKILL) | bit(SIGSTOP));
+    thread.is_out = !is_before_program(mask);
     return {};
 }
 
@@ -161,7 +168,7 @@ bool UnfinishedRestart::is_out(pid_t tid) const
 {
     uint64_t mask = 0;
     return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 &&
-           ~mask != (bit(SIGKILL) | bit(SIGSTOP)) && has_open_door(proc_) &&
+           !is_before_program(mask) && has_open_door(proc_) &&
            (mask & bit(AgentDoor::signal_of(proc_))) == 0;
 }
 
