@@ -2,7 +2,7 @@
 // The control socket and the checkpoint signal: how a request reaches the program.
 #include "agent/callbacks.hpp"
 #include "agent/inherited.hpp"
-#include "agent/room.hpp"
+#include "agent/kept_numbers.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -52,16 +52,14 @@ void answer(void *frame)
         uint32_t idle = 0;
         if (!state.active.compare_exchange_strong(idle, 1))
             return;
-        expect_connections();
-        const auto connection = static_cast<int>(with_room(
-            [] { return sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC); }));
+        const auto connection = static_cast<int>(accept_connection());
         if (connection >= 0 && peer_allowed(connection)) {
             // Call gettid each time: a restarted thread that returns here may have another id.
             begin_round(connection, static_cast<int>(sys::call(SYS_gettid)), frame);
             continue;
         }
         if (connection >= 0)
-            sys::call(SYS_close, connection);
+            give_up(connection);
         if (connection == -EMFILE)
             turn_away();
         state.active.store(0, std::memory_order_release);

@@ -5,6 +5,8 @@
 
 #include "sys/raw.hpp"
 
+#include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <sys/syscall.h>
 
@@ -33,11 +35,14 @@ inline int number(const char *s)
 }
 
 // Calls use(N) for each entry. A negative result ends the loop and is returned, as is an error.
-template <size_t N, class Use>
-long each_number(long dir, char (&buffer)[N], const Use &use)
+// −EBADF: what was read is not used, because is_still_open() is false afterwards.
+template <size_t N, class Use, class Look>
+long each_number(long dir, char (&buffer)[N], const Use &use, const Look &is_still_open)
 {
     for (;;) {
         const long n = sys::call(SYS_getdents64, dir, buffer, N);
+        if (!is_still_open())
+            return -EBADF;
         if (n <= 0)
             return n;
         for (long at = 0; at < n;) {
@@ -48,6 +53,12 @@ long each_number(long dir, char (&buffer)[N], const Use &use)
                 return said;
         }
     }
+}
+
+template <size_t N, class Use>
+long each_number(long dir, char (&buffer)[N], const Use &use)
+{
+    return each_number(dir, buffer, use, [] { return true; });
 }
 
 } // namespace cryo::agent

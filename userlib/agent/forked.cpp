@@ -3,12 +3,14 @@
 
 #include "agent/callbacks.hpp"
 #include "agent/inherited.hpp"
+#include "agent/kept_numbers.hpp"
 
 namespace cryo::agent {
 
 void forget_parent()
 {
     close_inherited(); // finds them by the listener, which is forgotten next
+    forget_kept();
     forget_control();
     forget_round();
     forget_callback_lock();

@@ -3,6 +3,7 @@
 
 #include "agent/agent.hpp"
 #include "agent/directory.hpp"
+#include "agent/kept_numbers.hpp"
 #include "agent/room.hpp"
 #include "sys/raw.hpp"
 
@@ -60,18 +61,28 @@ bool is_connection(int fd, const Name &listener)
     return true;
 }
 
+bool is_connection_of_ours(int fd)
+{
+    Name listener;
+    return has_name(state.listener, listener) && is_connection(fd, listener);
+}
+
 } // namespace
 
 long open_briefly(const char *path)
 {
     perhaps.store(true);
-    return with_room(
+    const long fd = with_room(
         [path] { return sys::call(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | mark); });
+    return keep(fd, is_marked);
 }
 
-void expect_connections()
+long accept_connection()
 {
     perhaps.store(true);
+    const long fd = with_room(
+        [] { return sys::call(SYS_accept4, state.listener, nullptr, nullptr, SOCK_CLOEXEC); });
+    return keep(fd, is_connection_of_ours);
 }
 
 void close_inherited()

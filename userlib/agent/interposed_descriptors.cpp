@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interposes functions of the C library, so that a program that closes "all descriptors" keeps the
 // control socket and its door, and one that wants their numbers gets them: the agent's descriptors
-// move. To the program these numbers are not open. A program that closes them by raw system calls,
+// move. To the program these numbers are not open, nor are those of descriptors that the agent has
+// for the time of a checkpoint: whose number is wanted just then is busy. A program that closes them by raw system calls,
 // bypassing even the C library's syscall(), cannot be saved; the checkpoint says so.
 #include "agent/interposed.hpp"
+#include "agent/kept_numbers.hpp"
 #include "sys/raw.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
@@ -37,9 +38,27 @@ int *own_of_number(unsigned fd)
     return nullptr;
 }
 
+bool is_kept_number(unsigned fd)
+{
+    return lowest_kept(fd, fd) >= 0;
+}
+
 bool is_ours(unsigned fd)
 {
-    return own_of_number(fd) != nullptr;
+    return own_of_number(fd) != nullptr || is_kept_number(fd);
+}
+
+// The lowest one from `first` to `last`; −1: there is none.
+long lowest_of_ours(unsigned first, unsigned last)
+{
+    long lowest = lowest_kept(first, last);
+    for (const int own : {state.listener, state.door}) {
+        const auto number = static_cast<unsigned>(own);
+        if (number >= first && number <= last && (lowest < 0 || own < lowest) &&
+            own_of_number(number) != nullptr)
+            lowest = own;
+    }
+    return lowest;
 }
 
 int converted(long result)
@@ -80,11 +99,8 @@ long close_stretch(unsigned first, unsigned last, unsigned flags)
 
 long close_around(unsigned first, unsigned last, unsigned flags)
 {
-    const auto [lower, higher] = std::minmax(state.listener, state.door);
-    for (const int own : {lower, higher}) {
+    for (long own = lowest_of_ours(first, last); own >= 0; own = lowest_of_ours(first, last)) {
         const auto ours = static_cast<unsigned>(own);
-        if (first > ours || last < ours || !is_ours(ours))
-            continue;
         const long result = first < ours ? close_stretch(first, ours - 1, flags) : 0;
         if (sys::failed(result) || last == ours)
             return result;
@@ -133,15 +149,19 @@ CRYO_INTERPOSED void closefrom(int lowest) noexcept
 
 CRYO_INTERPOSED int dup2(int from, int to) noexcept
 {
-    if (is_ours(static_cast<unsigned>(to)))
+    if (own_of_number(static_cast<unsigned>(to)) != nullptr)
         return take_number(from, to, 0);
+    if (is_kept_number(static_cast<unsigned>(to)))
+        return converted(-EBUSY);
     return known(real_dup2)(from, to);
 }
 
 CRYO_INTERPOSED int dup3(int from, int to, int flags) noexcept
 {
-    if (is_ours(static_cast<unsigned>(to)))
+    if (own_of_number(static_cast<unsigned>(to)) != nullptr)
         return take_number(from, to, flags);
+    if (is_kept_number(static_cast<unsigned>(to)))
+        return converted(-EBUSY);
     return known(real_dup3)(from, to, flags);
 }
 

@@ -2,6 +2,7 @@
 // After a restart: the leader waits until no thread runs in the restorer's memory any more, unmaps
 // that memory, and opens a new control socket.
 #include "agent/callbacks.hpp"
+#include "agent/kept_numbers.hpp"
 #include "protocol/door.hpp"
 #include "sys/raw.hpp"
 
@@ -73,6 +74,7 @@ void after_restart()
     }
     sys::call(SYS_munmap, info.area, info.area_size);
     renumber_loader_locks();
+    forget_kept();
     forget_tracker(false);
     know_filters(filters_of_restart());
     open_control();

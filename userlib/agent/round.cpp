@@ -2,6 +2,7 @@
 // One round, from the accepted request until the last thread has left its callbacks.
 #include "agent/round.hpp"
 #include "agent/hearing.hpp"
+#include "agent/kept_numbers.hpp"
 #include "protocol/decode.hpp"
 #include "sys/clock.hpp"
 #include "sys/raw.hpp"
@@ -34,15 +35,16 @@ void set_stage(Stage to)
 void send_reply(Op op, long result, uint64_t value, uint64_t count = 0)
 {
     const Reply answer = {protocol_magic, protocol_version, op, result, value, count};
-    if (round.connection >= 0)
-        send_packet(round.connection, &answer, sizeof(answer));
+    if (const int to = kept_or_none(round.connection); to >= 0)
+        send_packet(to, &answer, sizeof(answer));
 }
 
+// The requester, or the program in its place.
 bool hung_up()
 {
-    pollfd look = {round.connection, POLLIN, 0};
-    return round.connection >= 0 && sys::call(SYS_poll, &look, 1, 0) > 0 &&
-           (look.revents & (POLLHUP | POLLERR)) != 0;
+    pollfd look = {kept_or_none(round.connection), POLLIN, 0};
+    return round.connection >= 0 && (look.fd < 0 || (sys::call(SYS_poll, &look, 1, 0) > 0 &&
+                                                     (look.revents & (POLLHUP | POLLERR)) != 0));
 }
 
 // The request's details, for callbacks to ask. A requester of another release may skip Prepare.
@@ -52,10 +54,11 @@ void read_request()
     round.info = {};
     round.features = 0;
     round.prepared = false;
-    const long n = receive_packet(round.connection, &in, sizeof(in), MSG_PEEK | MSG_TRUNC);
+    const int from = kept_or_none(round.connection);
+    const long n = receive_packet(from, &in, sizeof(in), MSG_PEEK | MSG_TRUNC);
     if (is_request(in, n) && in.head.op == Op::prepare) {
-        receive_packet(round.connection, &in, sizeof(in));
-        receive_packet(round.connection, &round.info, sizeof(round.info));
+        receive_packet(from, &in, sizeof(in));
+        receive_packet(from, &round.info, sizeof(round.info));
         round.info.dest[sizeof(round.info.dest) - 1] = 0;
         PrepareRequest request;
         if (const long refused = decode_request(in, n, request); refused != 0)
@@ -67,7 +70,7 @@ void read_request()
     if (line.is_silent)
         vote(0, ETIME);
     else
-        limit_line(round.connection,
+        limit_line(kept_or_none(round.connection),
                    round.info.silence_ms != 0 ? round.info.silence_ms : default_silence_ms);
 }
 
@@ -201,8 +204,7 @@ void finish_round()
         send_reply(Op::done, -failure, 0);
     if (failure != 0)
         die();
-    if (round.connection >= 0)
-        sys::call(SYS_close, round.connection);
+    give_up(round.connection);
     round.connection = no_connection;
     round.stage.store(static_cast<uint32_t>(Stage::idle));
     round.signalled = false;

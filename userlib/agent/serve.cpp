@@ -3,6 +3,7 @@
 // continues.
 #include "agent/advice.hpp"
 #include "agent/callbacks.hpp"
+#include "agent/kept_numbers.hpp"
 #include "agent/room.hpp"
 #include "protocol/decode.hpp"
 #include "sys/newer_numbers.hpp"
@@ -247,6 +248,9 @@ struct Server {
         else
             result = stop_threads(self, &blamed);
         is_stopped = !sys::failed(result);
+        is_over = !is_kept(connection); // from here on no thread can close it
+        if (is_over)
+            return;
         reply(connection, Op::stop, result,
               is_stopped ? state.threads + 1 : static_cast<uint64_t>(blamed));
     }
@@ -355,7 +359,7 @@ void serve(int connection)
     Server server = {connection, static_cast<int>(sys::call(SYS_gettid))};
     round.result = -ECANCELED; // in case the requester is gone before it resumes the program
     bool cut = false;
-    while (!server.is_over) {
+    while (!server.is_over && (server.is_stopped || is_kept(connection))) {
         const long n = receive(connection, incoming, server.fds, cut);
         if (!is_request(incoming, n) || (!server.is_stopped && needs_a_stop(incoming.head.op)))
             break;
@@ -368,7 +372,8 @@ void serve(int connection)
     close_all(server.fds);
     if (line.is_silent) {
         round.result = -ETIME;
-        say_called_off(connection);
+        if (is_kept(connection))
+            say_called_off(connection);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "agent/directory.hpp"
 #include "agent/hearing.hpp"
 #include "agent/inherited.hpp"
+#include "agent/kept_numbers.hpp"
 #include "sys/clock.hpp"
 #include "sys/raw.hpp"
 #include "sys/rseq_area.hpp"
@@ -116,7 +117,7 @@ long knock(int tid)
 }
 
 // One look at the list of threads, which signals the new ones. Returns the number of threads that
-// have not parked yet, or −errno.
+// have not parked yet, or −errno; −EBADF: a thread has closed the list meanwhile.
 long look(int self, int *blamed)
 {
     const long dir = open_briefly("/proc/self/task");
@@ -124,7 +125,7 @@ long look(int self, int *blamed)
         return dir;
     long missing = 0;
     size_t hint = 0;
-    const long result = each_number(dir, task_buffer, [&](int tid) -> long {
+    const auto use = [&](int tid) -> long {
         if (tid == self || is_lodgers_thread(tid))
             return 0;
         const Slot *slot = slot_of(tid, hint);
@@ -140,8 +141,9 @@ long look(int self, int *blamed)
             missing++;
         }
         return 0;
-    });
-    sys::call(SYS_close, dir);
+    };
+    const long result = each_number(dir, task_buffer, use, [dir] { return is_kept(dir); });
+    give_up(dir);
     return result < 0 ? result : missing;
 }
 
@@ -418,6 +420,10 @@ long stop_threads(int self, int *blamed)
         const uint32_t seen = state.arrivals.load(std::memory_order_acquire);
         const size_t before = state.threads;
         const long missing = look(self, blamed);
+        if (missing == -EBADF && sys::monotonic_ns() - start < arrival_limit_ns) {
+            settled = 0;
+            continue;
+        }
         if (missing < 0)
             return missing;
         // A thread that parks may have created another just before: only a list that stays the

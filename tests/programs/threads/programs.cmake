@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-foreach(name names niceness detached storm key_destructors cancellation
+foreach(name names niceness detached storm closing key_destructors cancellation
         kernel_registration other_rseq own_rseq)
     cryo_test_program(threads/${name})
 endforeach()
