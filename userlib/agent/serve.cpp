@@ -191,6 +191,18 @@ long timer_facts(int id, TimerFacts &facts)
     return result;
 }
 
+// Whether all the user ids of the process are root's.
+bool is_roots()
+{
+    uid_t real = 1;
+    uid_t effective = 1;
+    uid_t saved = 1;
+    return !sys::failed(sys::call(SYS_getresuid, &real, &effective, &saved)) && real == 0 &&
+           effective == 0 && saved == 0;
+}
+
+uint64_t proof; // see ProveRequest
+
 // Static: the handler's stack may be small. Only the leader uses it.
 Incoming incoming;
 SignalAction actions[max_signals];
@@ -235,15 +247,23 @@ struct Server {
     int self;                        // the leader
     int fds[max_fds] = {-1, -1, -1}; // that came with the request
     bool is_stopped = false;
+    bool is_proven = false; // the checkpointer may read all of the process
     bool is_over = false;
 
+    void answer(const ProveRequest &request)
+    {
+        const uint64_t found = __atomic_exchange_n(&proof, 0, __ATOMIC_ACQ_REL);
+        is_proven = request.written != 0 && request.written == found && is_roots();
+        reply(connection, Op::prove, request.written == 0 || is_proven ? 0 : -EPERM,
+              reinterpret_cast<uint64_t>(&proof));
+    }
     void answer(const StopRequest &)
     {
         int blamed = 0;
         long result = 0;
         if (const int vote = round.vote.load() & 0xffff; vote != 0)
             result = -vote;
-        else if (prctl_value(PR_GET_DUMPABLE) != 1)
+        else if (prctl_value(PR_GET_DUMPABLE) != 1 && !is_proven)
             result = -EPERM;
         else
             result = stop_threads(self, &blamed);
@@ -345,11 +365,11 @@ using Served = Requests<StopRequest, ThreadsRequest, ProcessRequest, ActionsRequ
                         OwnRequest, ForkRequest, ServeRequest, StageRequest, DescriptorsRequest,
                         TerminalRequest, LodgerRequest, WatchesRequest, IpcRequest, QueueRequest,
                         TrackerRequest, WatchedRequest, TouchedRequest, UndoRequest, AioRequest,
-                        PoliciesRequest, AliveRequest, ResumeRequest>;
+                        PoliciesRequest, AliveRequest, ResumeRequest, ProveRequest>;
 
 bool needs_a_stop(Op op)
 {
-    return op != Op::stop && op != Op::alive && op != Op::resume;
+    return op != Op::stop && op != Op::alive && op != Op::resume && op != Op::prove;
 }
 
 } // namespace

@@ -105,6 +105,7 @@ Result<void> Outline::write(image::ImageWriter &writer, std::string_view backend
     process.exe = exe;
     process.cwd = cwd;
     process.umask = umask;
+    process.dumpable = 1; // with another value older readers refuse the image
     process.cut_realtime = begun_realtime;
     process.cut_monotonic = begun_monotonic;
     Result<void> added = writer.add(info);

@@ -104,7 +104,8 @@ struct Process {
     uint32_t write_execute = 0; // PR_MDWE_ bits; since version 8
     uint32_t stop_signal = 0;   // that has stopped it; 0: not known; since version 9
 
-    bool needs_version() const { return write_execute != 0; }
+    // Readers of version 8 would bring back what is not dumpable as something that is.
+    bool needs_version() const { return write_execute != 0 || dumpable != 1; }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)

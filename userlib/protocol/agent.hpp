@@ -78,6 +78,7 @@ enum class Op : uint16_t {
     // milliseconds, and the program continues.
     called_off = 33,
     aio = 34,
+    prove = 35,
 };
 
 // What one end can do that others could not once. Most name the request that an agent understands.
@@ -99,8 +100,9 @@ enum class Feature : uint64_t {
     // Of a checkpointer: among the calls that it judges are those of ThreadFacts::tsc and what
     // follows.
     judged_settings = 1 << 12,
+    prove = 1 << 13,
 };
-constexpr uint64_t all_features = (1 << 13) - 1;
+constexpr uint64_t all_features = (1 << 14) - 1;
 
 constexpr bool has(uint64_t features, Feature one)
 {

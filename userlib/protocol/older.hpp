@@ -154,6 +154,7 @@ constexpr void translate(AioRequest &r, auto to)
     to.number(1, r.bytes);
     to.number(2, r.idle);
 }
+constexpr void translate(ProveRequest &, auto) {} // no older release has it
 
 template <class R>
 constexpr Command older_form(R request)

@@ -214,6 +214,17 @@ struct AioRequest {
     uint64_t idle = 0;  // how many requests such a context takes while none is under way
 };
 
+// The program is not dumpable: Stop is refused with −EPERM until the checkpointer has shown that the
+// kernel lets it read all of the process. value: the address of a word; who may write there
+// (/proc/PID/mem) may read, too, and sends once more what it has written. −EPERM: that is not what
+// is there; or the program is not root's.
+struct ProveRequest {
+    static constexpr Op op = Op::prove;
+    static constexpr uint32_t first_size = 16, known_flags = 0;
+    uint32_t size = sizeof(ProveRequest), flags = 0;
+    uint64_t written = 0; // 0: nothing yet
+};
+
 // One layout for all compilers, and no byte that is not a member's: it is sent as it is.
 template <class... R>
 constexpr bool are_sent_as_they_are = ((std::has_unique_object_representations_v<R> &&
@@ -222,7 +233,8 @@ constexpr bool are_sent_as_they_are = ((std::has_unique_object_representations_v
 static_assert(are_sent_as_they_are<PrepareRequest, StopRequest, PagesRequest, ScanRequest,
                                    ResumeRequest, AliveRequest, TimerRequest, DescriptorsRequest,
                                    TerminalRequest, QueueRequest, TrackerRequest, WatchedRequest,
-                                   StageRequest, TouchedRequest, UndoRequest, AioRequest>);
+                                   StageRequest, TouchedRequest, UndoRequest, AioRequest,
+                                   ProveRequest>);
 static_assert(sizeof(Head) + sizeof(PrepareRequest) == 40 && sizeof(StagedRun) == 16);
 
 } // namespace cryo::agent

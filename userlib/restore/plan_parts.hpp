@@ -137,8 +137,11 @@ void plan_limits(Planning &p);
 Result<void> plan_process(Planning &p);
 Result<void> plan_threads(Planning &p);
 
-// plan_settings.cpp: settings of prctl(2) that a thread has of its own; and, once all memory is
-// made, that none may be written and executed any more.
+// plan_settings.cpp: whether others may inspect the process: the first of all that is planned, for
+// one that is not dumpable, and late for one that is. Settings of prctl(2) that a thread has of its
+// own; and, once all memory is made, that none may be written and executed any more.
+void plan_not_dumpable(Planning &p);
+void plan_dumpable(Planning &p);
 Result<void> plan_thread_settings(Planning &p, const image::Thread &thread, const std::string &who);
 void plan_write_execute(Planning &p);
 

@@ -129,6 +129,28 @@ Result<void> plan_thread_settings(Planning &p, const image::Thread &thread, cons
     return plan_cpuid(p, thread, who);
 }
 
+// There is no memory of the program's yet: until then only a fresh process can be looked into.
+void plan_not_dumpable(Planning &p)
+{
+    const image::Process &process = p.saved.process;
+    if (process.dumpable == 1 || process.uid != 0)
+        return;
+    p.plan.program.call("forbidding that others look into it", SYS_prctl,
+                        {value(PR_SET_DUMPABLE), value(0), value(0), value(0), value(0)});
+    constexpr uint32_t for_root_alone = 2;
+    if (process.dumpable == for_root_alone)
+        notice_once(p, "the program leaves no core: its would have been for root alone "
+                       "(fs.suid_dumpable = 2), which no process can ask for");
+}
+
+// A copy of a process that is not dumpable is not, either; it has its own memory by now.
+void plan_dumpable(Planning &p)
+{
+    if (p.kept != nullptr && p.saved.process.dumpable == 1)
+        p.plan.program.call("allowing others to look into it", SYS_prctl,
+                            {value(PR_SET_DUMPABLE), value(1), value(0), value(0), value(0)});
+}
+
 // Nothing takes it back, and programs inherit it over execve.
 void plan_write_execute(Planning &p)
 {

@@ -84,6 +84,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
     plan.header.status_fd = plan.floor + status_fd_offset;
     plan.header.device_fd = p.options.device >= 0 ? plan.floor + device_fd_offset : -1;
 
+    plan_not_dumpable(p);
     using Step = Result<void> (*)(Planning &);
     for (const Step step : {Step(check_cpu), Step(check_surroundings), Step(check_mapped_files),
                             Step(plan_exec), Step(plan_files), Step(plan_room), Step(plan_memory),
@@ -112,6 +113,7 @@ Result<void> plan_process_whole(Planning &p, bool alone)
         tell_environment(p);
     }
     plan_write_execute(p);
+    plan_dumpable(p);
     plan_stop(p);
     if (Result<void> filtered = plan_filters(p, p.saved.threads().front()); !filtered)
         return filtered.error().within(p.image.name());

@@ -11,7 +11,7 @@ import case
 
 # Of the agent's protocol (userlib/protocol/agent.hpp, requests.hpp).
 MAGIC, TYPED, OLDER = 0x6f797243, 20, 19
-STOP, PROCESS, RESUME, PREPARE, ACCEPTED, TIMER, STAGE, ALIVE = 1, 3, 9, 10, 11, 16, 28, 32
+STOP, PROCESS, RESUME, PREPARE, ACCEPTED, TIMER, STAGE, ALIVE, PROVE = 1, 3, 9, 10, 11, 16, 28, 32, 35
 REQUEST_INFO = bytes(5 * 4 + 4096 + 4)
 
 
@@ -135,6 +135,34 @@ class AgentRequests(case.Case):
                     self.assertEqual(op, about)
                     self.assertEqual(count > 3, result == -errno.EMFILE)
                     self.assertEqual(before, self.descriptors())
+        self.assert_goes_on()
+
+    def test_not_dumpable(self):
+        """Who has had its door open before must show that the kernel lets it read the process, which
+        is root's."""
+        self.caller.close()
+        self.assert_alive(self.program)
+        self.program = self.start("import ctypes; libc = ctypes.CDLL(None)",
+                                  "libc.prctl(4, 0, 0, 0, 0)")
+        door = os.open(self.door(), os.O_PATH)
+        self.assert_alive(self.program)
+        self.assert_alive(self.program)  # what follows the first is done
+        self.caller = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.caller.settimeout(case.PATIENCE)
+        self.caller.connect(f"/proc/self/fd/{door}")
+        os.close(door)
+        self.prepare(typed(PREPARE, bytes(24)))
+        self.assertEqual((-errno.EPERM, 0), self.ask(STOP, typed(STOP)))
+        result, place = self.ask(PROVE, typed(PROVE, bytes(8)))
+        self.assertEqual(0, result)
+        self.assertEqual(-errno.EPERM, self.ask(PROVE, typed(PROVE, b"proof..."))[0])
+        self.assertEqual((-errno.EPERM, 0), self.ask(STOP, typed(STOP)))
+        if os.geteuid() == 0:
+            with open(f"/proc/{self.program.pid}/mem", "r+b", buffering=0) as memory:
+                memory.seek(place)
+                memory.write(b"proof...")
+            self.assertEqual(0, self.ask(PROVE, typed(PROVE, b"proof..."))[0])
+            self.assertEqual((0, 1), self.ask(STOP, typed(STOP)))
         self.assert_goes_on()
 
     def test_no_request(self):

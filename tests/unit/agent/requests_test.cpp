@@ -257,7 +257,8 @@ TEST(AgentRequests, ShowWhatAnOlderRequesterCanDo)
     EXPECT_TRUE(has(from_older<PrepareRequest>(prepare).features, Feature::forward));
     EXPECT_EQ(0U, features_of(0));
     const auto since = static_cast<uint64_t>(Feature::judged_filters) |
-                       static_cast<uint64_t>(Feature::judged_settings);
+                       static_cast<uint64_t>(Feature::judged_settings) |
+                       static_cast<uint64_t>(Feature::prove);
     EXPECT_EQ(all_features, features_of(last_older) | since);
     EXPECT_FALSE(has(features_of(17), Feature::aio));
     EXPECT_TRUE(has(features_of(18), Feature::aio));

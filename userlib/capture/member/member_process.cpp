@@ -255,14 +255,24 @@ Result<void> MemberProcess::callbacks_done()
     return done;
 }
 
-Result<void> MemberProcess::await_stop()
+Result<uint64_t> MemberProcess::await_parked()
 {
     const uint64_t begun = now_ns();
     while (stopped_ && !agent_->has_answer() && now_ns() - begun < common_.silence_ns) {
         if (Result<void> followed = stopped_->follow(); !followed)
-            return followed;
+            return followed.error();
     }
-    Result<uint64_t> threads = agent_->stop();
+    return agent_->stop();
+}
+
+Result<void> MemberProcess::await_stop()
+{
+    Result<uint64_t> threads = await_parked();
+    if (!threads && threads.error().code() == EPERM && agent_->prove_right()) {
+        if (Result<void> asked = agent_->ask_to_stop(); !asked)
+            return asked;
+        threads = await_parked();
+    }
     if (!threads)
         return threads.error();
     threads_ = *threads;

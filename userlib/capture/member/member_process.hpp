@@ -88,6 +88,7 @@ class MemberProcess
 
   private:
     Result<void> ask_to_resume(int why, int signal);
+    Result<uint64_t> await_parked();
 
     Relation relation_;
     Proc proc_;

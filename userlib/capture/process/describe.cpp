@@ -113,6 +113,8 @@ Result<void> describe_process(Description &d, const agent::ProcessFacts &facts)
     p.thp_advised = p.thp_disable && (facts.thp_disable & 2) != 0; // PR_THP_DISABLE_EXCEPT_ADVISED
     p.memory_merge = facts.memory_merge > 0;
     p.write_execute = facts.write_execute;
+    if (p.dumpable != 1 && (p.uid != 0 || p.euid != 0 || p.suid != 0))
+        d.problems.add("that it is not dumpable", "only root's own such programs are saved");
     if (facts.protection_keys != 0)
         d.problems.add("protection keys (pkey_alloc)", "free them before the checkpoint");
     if (facts.segments != 0)

@@ -3,12 +3,16 @@
 
 #include "base/passing.hpp"
 #include "libcr.h"
+#include "look/memory_file.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 namespace cryo::capture {
 
@@ -168,12 +172,33 @@ Result<uint64_t> AgentSession::stop()
         return Error(
             EPERM,
             fmt::format(
-                "process {} is not dumpable: it protects secrets (PR_SET_DUMPABLE) or was setuid",
+                "process {} is not dumpable: it protects secrets (PR_SET_DUMPABLE) or was setuid; "
+                "such programs are saved by root only, and only those that are root's",
                 pid()));
     default:
         return Error::from_errno(fmt::format("stopping process {}", pid()),
                                  static_cast<int>(-answer->result));
     }
+}
+
+// The memory is opened before the agent answers, and so is that of the program that answers.
+Result<void> AgentSession::prove_right()
+{
+    if (!connection_->can(agent::Feature::prove) || geteuid() != 0)
+        return Error(EPERM, "only root may save what is not dumpable");
+    const Result<Fd> memory = Proc(pid()).open("mem", O_RDWR);
+    if (!memory)
+        return memory.error();
+    const Result<Reply> place = connection_->ask(agent::ProveRequest{});
+    if (!place)
+        return place.error();
+    uint64_t word = 0;
+    if (getrandom(&word, sizeof(word), 0) != sizeof(word))
+        return Error::from_errno("getrandom", errno);
+    if (!write_at(*memory, RemoteAddress(place->value), &word, sizeof(word)))
+        return Error::from_errno("writing to memory", errno);
+    const Result<Reply> taken = connection_->ask(agent::ProveRequest{.written = word});
+    return taken ? Result<void>() : taken.error();
 }
 
 Result<void> AgentSession::ask_to_resume(int why, int signal)

@@ -72,6 +72,9 @@ class AgentSession
     Result<void> ask_to_stop();                  // then:
     bool has_answer(int milliseconds = 1) const; // an answer comes within that time
     Result<uint64_t> stop();                     // number of stopped threads
+    // After stop() has failed with EPERM, for root: shows the agent of a program that is not
+    // dumpable that the kernel lets us read it. Then it may be asked to stop once more.
+    Result<void> prove_right();
     AgentFacts &facts() { return facts_; }
     AgentDescriptors &descriptors() { return descriptors_; }
     AgentMemory &memory() { return memory_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A process that forbids inspection by others.
+// A process that forbids inspection by others: root's comes back so, and others are refused.
 #include "probe.h"
 
 #include <sys/prctl.h>
