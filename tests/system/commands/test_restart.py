@@ -13,6 +13,7 @@ import termios
 import unittest
 
 import case
+import needs
 
 
 class Restart(case.Case):
@@ -69,6 +70,21 @@ def number(fd):
         restarted = self.restart("-q", "image")
         self.assert_alive(restarted, "one")
         self.assert_alive(restarted, "two")  # so what follows the first is done
+
+    def test_droppable_memory(self):
+        """It is empty, as after the kernel has dropped it: random numbers that come from what is in it
+        are not drawn twice."""
+        if needs.unmet(["droppable"]):
+            return
+        program = self.start("import mmap\nheld = mmap.mmap(-1, 4096, flags=mmap.MAP_ANONYMOUS | 8)\n"
+                             "held[0] = 7", "print(held[0], flush=True)")
+        self.save("--nosync", "-f", "image", program.pid)
+        self.assert_alive(program)
+        self.assertEqual("7\n", program.stdout.readline())
+        self.end(program)
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted)
+        self.assertEqual("0\n", restarted.stdout.readline())
 
     def test_files_about_a_process_that_is_gone_before(self):
         other = self.spawn("/bin/sleep", "1000")

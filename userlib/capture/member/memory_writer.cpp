@@ -175,7 +175,10 @@ Result<uint64_t> MemoryWriter::save_pages(const std::vector<Run> &runs, Frozen &
 Result<std::vector<Run>> MemoryWriter::look_at_region(const image::Region &region, Frozen &source)
 {
     std::vector<Run> runs = {{region.start, region.end}};
-    if ((region.flags & image::kRegionAllSaved) == 0) {
+    if ((region.flags & image::kRegionDroppable) != 0) {
+        // The state of random numbers (getrandom in the vdso): two restarts must not draw the same.
+        runs.clear();
+    } else if ((region.flags & image::kRegionAllSaved) == 0) {
         Result<std::vector<Run>> own = source.own_pages(region.start, region.end);
         if (!own)
             return own.error();
