@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Interposes functions of the C library, so that a program that closes "all descriptors" keeps the
 // control socket and its door, and one that wants their numbers gets them: the agent's descriptors
-// move. To the program these numbers are not open, nor are those of descriptors that the agent has
-// for the time of a checkpoint: whose number is wanted just then is busy. A program that closes them by raw system calls,
-// bypassing even the C library's syscall(), cannot be saved; the checkpoint says so.
+// move. To the program these numbers are not open, nor are those that the agent has for the time of
+// a checkpoint; one of these that is wanted just then is busy. A program that closes the former by
+// raw system calls, bypassing even the C library's syscall(), cannot be saved; the checkpoint says
+// so.
 #include "agent/interposed.hpp"
 #include "agent/kept_numbers.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
 #include <fcntl.h>
+#include <initializer_list>
 #include <unistd.h>
 
 namespace cryo::agent {

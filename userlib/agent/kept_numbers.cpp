@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
+#include <initializer_list>
 #include <sys/stat.h>
 
 namespace cryo::agent {
