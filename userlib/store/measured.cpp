@@ -39,10 +39,8 @@ Result<Measured::State> Measured::state_of(int fd, const std::string &name)
     struct stat status = {};
     if (fstat(fd, &status) != 0)
         return Error::from_errno(name, errno);
-    // Not the time of a change to anything but the contents: the last image of a series loses a
-    // name when there is a new one.
-    return State{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
-                 status.st_mtim.tv_nsec};
+    return State{status.st_dev, status.st_ino, status.st_size, status.st_ctim.tv_sec,
+                 status.st_ctim.tv_nsec};
 }
 
 Result<Measured> Measured::of(const Content &content)
