@@ -225,7 +225,7 @@ struct Connection {
 // SOCKET, of the state kept, has the addresses, and the unread input as its object.
 struct KeptConnection {
     static constexpr RecordType type = RecordType::kept_connection;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t socket = 0;      // OPEN_FILE id
@@ -247,6 +247,11 @@ struct KeptConnection {
     uint32_t told_seq = 0;  // from where the peer counts that window
     uint32_t send_room = 0; // sizes of the buffers, as SO_SNDBUF and SO_RCVBUF tell them
     uint32_t receive_room = 0;
+    // Version 2. TCP_SYN_SENT, or with the end that its peer has sent TCP_CLOSE_WAIT, TCP_LAST_ACK
+    // or TCP_CLOSING; 0: the rest tells the state.
+    uint32_t state = 0;
+
+    bool needs_version() const { return state != 0; }
 
     static constexpr uint32_t KeptConnection::*key = &KeptConnection::socket;
 
@@ -272,6 +277,7 @@ struct KeptConnection {
         v("told_seq", s.told_seq);
         v("send_room", s.send_room);
         v("receive_room", s.receive_room);
+        v("state", s.state);
     }
 };
 

@@ -20,10 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A fresh connection might not take more at once: this is about half of what the kernel lets it
-// hold.
-constexpr size_t most = 2 << 20;
-
 // A normal form of an address: IPv4 in an IPv6 socket equals plain IPv4.
 std::string plain(const std::string &address)
 {
@@ -103,7 +99,8 @@ Peeked peek(int fd, std::string &bytes)
     tcp_info info = {};
     socklen_t size = sizeof(info);
     if (seen.waiting > 0 && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 &&
-        info.tcpi_state == TCP_CLOSE_WAIT)
+        (info.tcpi_state == TCP_CLOSE_WAIT || info.tcpi_state == TCP_LAST_ACK ||
+         info.tcpi_state == TCP_CLOSING))
         seen.waiting--;
     return seen;
 }
@@ -167,7 +164,7 @@ Result<void> await_delivery(int one, int two)
     }
 }
 
-Result<std::string> peek_tcp(int fd)
+Result<std::string> peek_tcp(int fd, size_t most)
 {
     char layer[16] = "";
     socklen_t layer_size = sizeof(layer);
@@ -227,6 +224,9 @@ Result<uint32_t> tcp_shutdown(int fd)
         return no_reading ? 3U : 2U;
     case TCP_CLOSE_WAIT:
         return 0U;
+    case TCP_LAST_ACK:
+    case TCP_CLOSING:
+        return 2U;
     default:
         return Error(ENOTSUP, "it is just being opened or closed");
     }

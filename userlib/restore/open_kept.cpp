@@ -81,7 +81,8 @@ Result<void> open_one(Planning &p, const image::Socket &saved, const image::Kept
     Fd own(fcntl(made->get(), F_DUPFD_CLOEXEC, 3));
     if (!own)
         return Error::from_errno("keeping a connection", errno);
-    p.plan.connections.add(std::move(own), saved, kept, sent->substr(sent->size() - kept.unsent));
+    p.plan.connections.add(std::move(own), saved, kept,
+                           std::string(resources::sent_at_start(kept, *sent)));
     return keep_socket(p, std::move(*made), saved);
 }
 

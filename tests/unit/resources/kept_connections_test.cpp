@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Connections that wait for a restart: what the packet filter is told, and images that nobody has
-// saved. What needs a privilege is in system.commands.connections.
+// saved. What needs a privilege is in system.commands.connections and half_closed.
 #include "resources/socket/packet_hold.hpp"
 #include "resources/socket/tcp_repair.hpp"
 
 #include <arpa/inet.h>
 #include <cerrno>
 #include <gtest/gtest.h>
+#include <initializer_list>
+#include <netinet/tcp.h>
 #include <string>
 
 namespace cryo::resources {
@@ -48,11 +50,18 @@ TEST(PacketHold, DropsBothDirectionsOfEachConnection)
           "add element inet cryo_held_0000000000000abc v4 { 10.1.2.3 . 4002 . 10.1.2.5 . 82 }\n",
           "coming { type filter hook input priority 350; }\n",
           "going { type filter hook output priority -350; }\n",
+          "coming meta mark 0x00000abc accept\n", "going meta mark 0x00000abc accept\n",
           "coming ip daddr . tcp dport . ip saddr . tcp sport @v4 drop\n",
           "coming ip6 daddr . tcp dport . ip6 saddr . tcp sport @v6 drop\n",
           "going ip saddr . tcp sport . ip daddr . tcp dport @v4 drop\n",
           "going ip6 saddr . tcp sport . ip6 daddr . tcp dport @v6 drop\n"})
         EXPECT_NE(std::string::npos, rules.find(line)) << line << "is not in\n" << rules;
+}
+
+TEST(PacketHold, ItsMarkIsAMark)
+{
+    EXPECT_EQ(0xdef0'1234, mark_of(0x1234'5678'def0'1234));
+    EXPECT_NE(0U, mark_of(uint64_t(5) << 32));
 }
 
 struct Forged : Test {
@@ -100,6 +109,26 @@ TEST_F(Forged, NumbersThatNoConnectionHasAreRefused)
     EXPECT_EQ(EINVAL, refusal());
     kept = right;
     socket.shutdown = 4;
+    EXPECT_EQ(EINVAL, refusal());
+}
+
+TEST_F(Forged, StatesThatNoConnectionHasAreRefused)
+{
+    constexpr uint32_t beyond = TCP_CLOSING + 1;
+    for (const uint32_t state : std::initializer_list<uint32_t>{
+             TCP_ESTABLISHED, TCP_SYN_RECV, TCP_FIN_WAIT1, TCP_CLOSE, TCP_LISTEN, beyond}) {
+        kept.state = state;
+        EXPECT_EQ(EINVAL, refusal()) << state;
+    }
+    kept.state = TCP_SYN_SENT; // with bytes that it has sent
+    EXPECT_EQ(EINVAL, refusal());
+    // Without an end of its own.
+    for (const uint32_t state : std::initializer_list<uint32_t>{TCP_LAST_ACK, TCP_CLOSING}) {
+        kept.state = state;
+        EXPECT_EQ(EINVAL, refusal()) << state;
+    }
+    kept.state = TCP_CLOSE_WAIT;
+    socket.shutdown = 2;
     EXPECT_EQ(EINVAL, refusal());
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resources/socket/connection_hold.hpp"
 
+#include "resources/socket/repair_mode.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>

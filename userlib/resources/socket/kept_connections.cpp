@@ -4,6 +4,8 @@
 #include "resources/socket/packet_hold.hpp"
 #include "resources/socket/tcp_repair.hpp"
 
+#include <netinet/tcp.h>
+
 namespace cryo::resources {
 
 // The image's records may be gone when the connection starts.
@@ -24,6 +26,7 @@ void KeptConnections::add(Fd fd, const image::Socket &saved, const image::KeptCo
 }
 
 // Of two restarts one removes the table: the other one stops before its connections have started.
+// What is being opened may fail, and starts first.
 Result<void> KeptConnections::start()
 {
     std::set<uint64_t> held;
@@ -37,10 +40,14 @@ Result<void> KeptConnections::start()
         if (!held.contains(number))
             static_cast<void>(pass_packets(number)); // it may be gone, and then nothing is to do
     }
-    for (const One &one : all_) {
-        if (Result<void> started = start_tcp(one.fd.get(), one.saved, one.kept, one.unsent);
-            !started)
-            return started;
+    for (const bool opened : {false, true}) {
+        for (const One &one : all_) {
+            if (opened != (one.kept.state != TCP_SYN_SENT))
+                continue;
+            if (Result<void> started = start_tcp(one.fd.get(), one.saved, one.kept, one.unsent);
+                !started)
+                return started;
+        }
     }
     all_.clear();
     return {};

@@ -112,6 +112,12 @@ std::string table_of(uint64_t number)
     return fmt::format("inet cryo_held_{:016x}", number);
 }
 
+uint32_t mark_of(uint64_t number)
+{
+    const auto low = static_cast<uint32_t>(number);
+    return low != 0 ? low : 1;
+}
+
 // The addresses are those that the socket knows: of packets that come, after all translation of
 // addresses (NAT), and of those that go, before it.
 std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends)
@@ -128,6 +134,8 @@ std::string rules_to_hold(uint64_t number, const std::vector<TcpEnd> &ends)
         const bool comes = way[0] == 'i';
         all += fmt::format("add chain {} {} {{ type filter hook {} priority {}; }}\n", table,
                            comes ? "coming" : "going", way, comes ? 350 : -350);
+        all += fmt::format("add rule {} {} meta mark 0x{:08x} accept\n", table,
+                           comes ? "coming" : "going", mark_of(number));
         for (const char *family : {"", "6"})
             all += fmt::format("add rule {} {} ip{} {} . tcp {} . ip{} {} . tcp {} @v{} drop\n",
                                table, comes ? "coming" : "going", family, comes ? "daddr" : "saddr",

@@ -2,7 +2,7 @@
 //
 // Packets of TCP connections that no process has for now: the kernel's packet filter (nftables)
 // drops them in both directions, so that no peer is told that its connection is over. What a peer
-// has sent meanwhile it sends again.
+// has sent meanwhile it sends again. Only what has the table's own mark passes (peer_end.hpp).
 //
 //     Result<void> held = hold_packets(number, {{local, peer}});
 //     if (are_held(number, {local, peer})) ... // nobody has used the connection since
@@ -29,6 +29,9 @@ Result<void> hold_packets(uint64_t number, const std::vector<TcpEnd> &ends);
 Result<void> are_held(uint64_t number, const TcpEnd &end);
 // ESTALE: they are not held any more; ENOTSUP: libnftables is missing.
 Result<void> pass_packets(uint64_t number);
+
+// The mark (SO_MARK) of packets that pass, as random as the number. Never 0, which is no mark.
+uint32_t mark_of(uint64_t number);
 
 // The table's family and name, as nft has them.
 std::string table_of(uint64_t number);

@@ -36,8 +36,8 @@ void Sockets::look_at_connections()
             shut[i] = *shutdown;
             ends[i]->queue = SocketQueue{std::move(*bytes), {}, {}, {}, false};
         }
-        if (!possible && close_)
-            continue; // comes back as closed, like one to an outside peer
+        if (!possible && (close_ || (keep_ && hold_ != nullptr)))
+            continue; // comes back as closed, or is kept, like one to an outside peer
         for (size_t i = 0; i < 2; i++) {
             ends[i]->look.shutdown = shut[i];
             ends[i]->look.peer_inode = inodes[i == 0 ? caller : accepted];

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections to processes outside that wait, held, until a restart goes on with them. They can
 // be in one place only: so the program has to end with the checkpoint.
+#include "resources/socket/peer_end.hpp"
+#include "resources/socket/repair_mode.hpp"
 #include "resources/socket/sockets.hpp"
 
+#include <cerrno>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -10,6 +13,37 @@
 namespace cryo::resources {
 
 using capture::SocketLook;
+
+namespace {
+
+// The address that it calls, of a socket whose connection is being opened: it has no peer yet.
+void find_called(int fd, SocketLook &look)
+{
+    if (!look.peer.empty())
+        return;
+    // The kernel refuses to fill more room than the address takes.
+    std::string called(look.domain == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6), '\0');
+    auto size = static_cast<socklen_t>(called.size());
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERNAME, called.data(), &size) == 0 && size == called.size())
+        look.peer = std::move(called);
+}
+
+TcpEnd end_of(const SocketLook &look)
+{
+    return {TcpAddress(image::as_bytes(look.local)), TcpAddress(image::as_bytes(look.peer))};
+}
+
+// Not where a restart could not tell it the end that its peer has sent.
+Result<TakenTcp> take(int fd, const SocketLook &look, uint64_t held)
+{
+    Result<TakenTcp> taken = take_tcp(fd);
+    if (!taken || !has_peers_end(taken->position.state))
+        return taken;
+    const Result<void> may = try_end(fd, end_of(look), peers_end(taken->record), mark_of(held));
+    return may ? std::move(taken) : Result<TakenTcp>(may.error());
+}
+
+} // namespace
 
 bool Sockets::may_be_kept(const SeenSocket &socket) const
 {
@@ -29,10 +63,12 @@ void Sockets::look_at_kept()
     for (auto &[inode, socket] : looked_at_) {
         if (!may_be_kept(socket))
             continue;
-        const SocketLook &look = socket.look;
+        const int fd = seen_of(socket).shared.get();
+        find_called(fd, socket.look);
         const Result<void> added =
-            hold_->add(seen_of(socket).shared.get(), {TcpAddress(image::as_bytes(look.local)),
-                                                      TcpAddress(image::as_bytes(look.peer))});
+            !socket.look.peer.empty()
+                ? hold_->add(fd, end_of(socket.look))
+                : Error(ENOTSUP, "it is just being opened or closed, and has no peer's address");
         if (added)
             kept.push_back(&socket);
         else
@@ -42,7 +78,8 @@ void Sockets::look_at_kept()
         return;
     const Result<void> held = hold_->begin();
     for (size_t i = 0; i < kept.size(); i++) {
-        Result<TakenTcp> taken = held ? take_tcp(hold_->fd(i)) : Result<TakenTcp>(held.error());
+        Result<TakenTcp> taken = held ? take(hold_->fd(i), kept[i]->look, hold_->number())
+                                      : Result<TakenTcp>(held.error());
         if (taken)
             hold_->remember(i, taken->position);
         kept[i]->kept = std::move(taken);
