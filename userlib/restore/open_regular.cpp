@@ -8,6 +8,7 @@
 #include "resources/kinds.hpp"
 #include "resources/memfd.hpp"
 #include "restore/beside.hpp"
+#include "restore/common_memory.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/trusted_path.hpp"
 
@@ -233,11 +234,52 @@ bool is_still_there(const Planning &p, const image::File &file, int made)
            access(path.c_str(), R_OK | W_OK) == 0;
 }
 
+// What is in its place at the end is the file that was made.
+Result<void> keep_replacement(Planning &p, const image::File &file, int made)
+{
+    Result<void> done = open_all(p, file, made);
+    if (done)
+        done = finish(file, made);
+    if (!done)
+        return done;
+    Result<int> kept = keep_open(p, Fd(fcntl(made, F_DUPFD_CLOEXEC, 3)), 0);
+    if (!kept)
+        return kept.error();
+    p.file_fds[file.id] = *kept;
+    return {};
+}
+
+Result<void> open_common(Planning &p, const image::File &file, const std::string &beside)
+{
+    const Result<std::optional<CommonMemory>> found =
+        CommonMemory::open(beside, [&] { return is_as_saved(p, file); });
+    if (!found)
+        return found.error();
+    if (!*found)
+        return {}; // it is opened by its name
+    const CommonMemory &memory = **found;
+    const int made = memory.fd.get();
+    p.plan.replacements.add(
+        {memory.path, std::string(file.path), false, file.size, file.modified, 0});
+    const Result<bool> is_written = resources::has_contents(p.image, file, made);
+    if (!is_written)
+        return is_written.error();
+    if (!*is_written) {
+        if (ftruncate(made, 0) != 0)
+            return Error::from_errno(memory.path, errno);
+        if (Result<void> filled = fill(p, file, made); !filled)
+            return filled;
+    }
+    return keep_replacement(p, file, made);
+}
+
 // A named file whose contents were saved (--save-files) and have changed since: the
 // saved ones are written beside it, and renamed, or copied to its place, by the restored
 // process at the very end; so a restart that fails leaves everything as it was.
 Result<void> open_replacement(Planning &p, const image::File &file)
 {
+    if (const std::optional<std::string> common = beside_for_ranks(file))
+        return open_common(p, file, *common);
     const Result<Beside> beside = make_beside(p, file);
     if (!beside && capture::is_jvm_counters(file.path)) {
         // Any user may have made something there, and a JVM needs its counters, not their name.
@@ -254,19 +296,9 @@ Result<void> open_replacement(Planning &p, const image::File &file)
     p.plan.replacements.add(
         {beside->path, std::string(file.path), in_place, file.size, file.modified, 0});
     Result<void> done = fill(p, file, made.get());
-    if (in_place)
-        return done; // it is opened by its name
-    if (done)
-        done = open_all(p, file, made.get());
-    if (done)
-        done = finish(file, made.get());
-    if (!done)
-        return done;
-    Result<int> kept = keep_open(p, Fd(fcntl(made.get(), F_DUPFD_CLOEXEC, 3)), 0);
-    if (!kept)
-        return kept.error();
-    p.file_fds[file.id] = *kept;
-    return {};
+    if (in_place || !done)
+        return done; // in its place it is opened by its name
+    return keep_replacement(p, file, made.get());
 }
 
 // What follows in a path that begins with this directory; none: it does not.

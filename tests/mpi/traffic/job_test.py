@@ -77,6 +77,10 @@ class Jobs:
     def let_end(self):
         (self.directory / "hold").unlink()
 
+    def memory(self):
+        """What programs of these tests keep by a name."""
+        return Path("/dev/shm", self.directory.name)
+
     def is_made_by_ranks(self):
         return any(Path(f"{self.directory}/run").glob(f"{self.job.pid}-*/.variables"))
 
@@ -215,6 +219,8 @@ def main():
                         help="cr_run starts a shell, which starts the launcher")
     parser.add_argument("--old-ids", action="store_true",
                         help="left out where processes cannot have the ids that they had")
+    parser.add_argument("--reboot", action="store_true",
+                        help="named memory is gone when the job is brought back")
     parser.add_argument("--soak-restarts", type=int, metavar="N",
                         help="with CRYO_SOAK: saved and brought back so many times; the program goes "
                              "on with its work until it may end")
@@ -269,6 +275,8 @@ def main():
                 if reference is None:
                     break
                 saved += 1
+                if options.reboot:
+                    jobs.memory().unlink(missing_ok=True) # before it has been made, there is none
                 if options.alternate:
                     jobs.go_there(not jobs.prefix)
                 jobs.settings.update(run_mpi.TRANSPORTS[transports[saved % len(transports)]])
@@ -280,6 +288,7 @@ def main():
                 jobs.fail("natively:\n" + "\n".join(natively) + f"\nsaved {saved} times:")
         finally:
             jobs.kill()
+            jobs.memory().unlink(missing_ok=True)
         if saved == 0:
             sys.exit("the job came to its end before it was saved")
         print(f"{jobs.snapshots} snapshots, restarted {saved} times: the same result")

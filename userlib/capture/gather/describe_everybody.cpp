@@ -2,6 +2,7 @@
 #include "capture/gather/describe_everybody.hpp"
 
 #include "capture/gather/everybody.hpp"
+#include "capture/gather/memory_of_others.hpp"
 #include "capture/gather/objections.hpp"
 #include "capture/process/shared_memory.hpp"
 
@@ -59,6 +60,10 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         Description &d = member->description();
         describe_directory(d);
         describe_memory(d, common.shared, common.images, member == members.front());
+    }
+    refuse_memory_of_others(members, everybody);
+    for (const auto &member : members) {
+        Description &d = member->description();
         if (gathering.is_by_itself(d.proc.pid()))
             describe_children(d, everybody);
         gathering.tell_of_our_end(d);
