@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections that nobody has accepted yet. Only the process that accepts one can read what was
 // written into it, and accepting cannot be undone. But one into which nothing was written yet can
-// be made again, if its other end is in the checkpoint, too.
+// be made again, if its other end is in the checkpoint, too, or in no process.
 #include "resources/socket/sockets.hpp"
 
 #include "look/internet_address.hpp"
