@@ -131,8 +131,9 @@ TEST_F(JobTest, OfTwoPushesAtOnceTheFirstToCommitHasThePlace)
         if (one.name != "3/rank0/image")
             continue;
         one.open = [&, open_it = one.open] {
-            if (++opened == 2) // the rest is there, and is not sent again
+            if (++opened == 2) { // the rest is there, and is not sent again
                 EXPECT_TRUE(push(others));
+            }
             return open_it();
         };
     }
