@@ -7,8 +7,7 @@
 namespace cryo::storing {
 
 // Another command that has this one do it ends it at once when it has told its result.
-Result<void> remove(Options &options, const store::Settings &settings,
-                    const store::Location &place)
+Result<void> remove(Options &options, const store::Settings &settings, const store::Location &place)
 {
     const Result<store::Removed> removed = store::remove_place(place, settings, terms_of(options));
     if (!removed)

@@ -38,7 +38,8 @@ Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<F
     Result<Fd> fd = open();
     if (fd || fd.error().code() != EACCES)
         return fd;
-    // Another process may have lent it, too, when it was found, and does so no more; or it does now.
+    // Another process may have lent it, too, when it was found, and does so no more; or it does
+    // now.
     struct stat now = {};
     const mode_t want = wanted(flags);
     if (fstat(found.fd.get(), &now) == 0 && (now.st_mode & want) == want)

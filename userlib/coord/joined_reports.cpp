@@ -55,9 +55,9 @@ std::optional<Deltas> deltas_of(const json &groups, uint64_t most)
     for (const json &one : groups) {
         const auto needs = one.at("needs").get<std::vector<int>>();
         const bool good =
-            !needs.empty() &&
-            each_of(one.at("ranks"), most - deltas.size(),
-                    [&](uint32_t rank) { return deltas.try_emplace(rank, needs).second; });
+            !needs.empty() && each_of(one.at("ranks"), most - deltas.size(), [&](uint32_t rank) {
+                return deltas.try_emplace(rank, needs).second;
+            });
         if (!good)
             return {};
     }

@@ -64,9 +64,8 @@ Result<bool> JobPlace::has_snapshots() const
     const Result<std::vector<cli::StoredPlace>> places = cli::list_stored(text_);
     if (!places)
         return places.error();
-    return std::ranges::any_of(*places, [&](const cli::StoredPlace &one) {
-        return one.place == text_ && !one.is_begun;
-    });
+    return std::ranges::any_of(
+        *places, [&](const cli::StoredPlace &one) { return one.place == text_ && !one.is_begun; });
 }
 
 Result<std::vector<std::string>> JobPlace::push(const std::string &directory,

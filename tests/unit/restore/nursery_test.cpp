@@ -276,7 +276,8 @@ TEST_F(NurseryTest, ZombiesWaitForTheirParent)
     nursery.end_all();
 }
 
-// As a forged image may have them: nobody would make the two, and the third waits for their session.
+// As a forged image may have them: nobody would make the two, and the third waits for their
+// session.
 TEST_F(NurseryTest, ACircleOfParentsIsRefused)
 {
     Nursery nursery;
