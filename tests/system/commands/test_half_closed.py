@@ -41,7 +41,8 @@ def in_each_family(test):
 
 class HalfClosed(outside.Outside):
     def await_state(self, program, state):
-        case.wait_until(f"state {state}", lambda: self.ask(program, "state") == str(state))
+        case.wait_until(f"state {state}", lambda: self.ask(program, "state") == str(state),
+                        describe=lambda: f"it is in {self.ask(program, 'state')}")
 
     def end_of_peer(self, peer, size):
         """After so many bytes; the program has all of it."""
@@ -140,6 +141,7 @@ class HalfClosed(outside.Outside):
         with outside.lost("dport", peer.getsockname()[1]):
             self.assertEqual("sent 3000", self.ask(program, "send 3000"))
             self.assert_alive(program, "shut")
+            self.await_state(program, outside.FIN_WAIT1)
             self.give(peer, 5000)
             peer.shutdown(socket.SHUT_WR)
             self.await_state(program, outside.CLOSING)
@@ -152,6 +154,7 @@ class HalfClosed(outside.Outside):
         """The program's end waits behind what was never sent."""
         sent = int(self.ask(program, "fill").split()[1])
         self.assert_alive(program, "shut")
+        self.await_state(program, outside.FIN_WAIT1)
         self.end_of_peer(peer, 5000)
         self.await_state(program, outside.CLOSING)
         self.away(program, "--kill", "-f", "image")
