@@ -255,7 +255,8 @@ fcntl.fcntl(told, fcntl.F_SETFL, os.O_ASYNC)""", "os.write(tell, b'x')")
     def test_messages_about_a_request(self):
         program = self.start("import socket\n"
                              "pair = [socket.create_server(('127.0.0.1', 0))]\n"
-                             "pair.append(socket.create_connection(pair[0].getsockname()))")
+                             "pair.append(socket.create_connection(pair[0].getsockname()))\n"
+                             "pair[1].send(b'unread')")
         once = ("--retry=0", "-f", "image", program.pid)
         whole = self.refuse(errno.ENOTSUP, *once)
         self.assertIn("\n  descriptor", whole)
