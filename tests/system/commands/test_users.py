@@ -207,6 +207,15 @@ os.fchmod(held, 0)
         self.assert_alive(restarted, "one")
         self.assert_alive(restarted, "two")  # so what follows the first is done
 
+    def test_socket_with_a_relative_name_in_another_directory(self):
+        """Only root is told that the file is where it was: else clients would find a socket without it."""
+        program = self.start("import os, socket\nserver = socket.socket(socket.AF_UNIX)\nserver.bind('door')\n"
+                             "server.listen()\nos.mkdir('below')\nos.chdir('below')", **AS_PLAIN)
+        done = self.run_command("cr_checkpoint", "-f", self.path("image"), "--retry=0", str(program.pid))
+        self.assertEqual(errno.ENOTSUP, done.returncode, done.stderr)
+        self.assertIn("door, whose name does not lead to it any more", done.stderr)
+        self.assert_alive(program)
+
     def test_own_file_that_runs_as_its_group(self):
         """Another mode for a moment would take the set-group-ID bit away, so it is left alone."""
         program = self.start("""

@@ -171,6 +171,15 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
     return lost + ", and its directory has too many files to be searched for another one";
 }
 
+// Whether nobody would miss the file if it were elsewhere: a relative name leads to another place
+// if the program has changed its directory since, and a client would not find a socket without a
+// file.
+bool is_at_its_place_or_not_needed(const SocketLook &look)
+{
+    return capture::unix_path(look.local).front() == '/' ||
+           (look.kind != SOCK_DGRAM && !look.listening);
+}
+
 // What is wrong with the name of a UNIX socket that is not found at its place. Empty: nothing, for
 // it was renamed, or removed, and so it comes back.
 std::string find_file(SocketLook &look, const std::string &cwd, int socket, uint32_t &mode,
@@ -181,7 +190,8 @@ std::string find_file(SocketLook &look, const std::string &cwd, int socket, uint
     if (lost.empty())
         return lost;
     const SocketFile file = file_of(socket);
-    place.file_removed = file.is_known ? file.is_removed : is_gone;
+    place.file_removed =
+        file.is_known ? file.is_removed : is_gone && is_at_its_place_or_not_needed(look);
     place.is_sure = file.is_known;
     if (place.file_removed)
         return {};
