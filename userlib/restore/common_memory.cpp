@@ -28,8 +28,8 @@ struct Locked {
 bool has_name(int fd, const std::string &path)
 {
     struct stat own, named;
-    return fstat(fd, &own) == 0 && lstat(path.c_str(), &named) == 0 &&
-           own.st_dev == named.st_dev && own.st_ino == named.st_ino;
+    return fstat(fd, &own) == 0 && lstat(path.c_str(), &named) == 0 && own.st_dev == named.st_dev &&
+           own.st_ino == named.st_ino;
 }
 
 // Any user may make files there.
@@ -72,8 +72,7 @@ std::optional<std::string> beside_for_ranks(const image::File &file)
     const char *job = sys::own_variable("CRYO_JOB"); // ID:SECRET:...
     const std::string_view text = job != nullptr ? job : "";
     const std::string_view id = text.substr(0, text.find(':'));
-    if (id.empty() || id.find('/') != std::string_view::npos ||
-        !file.path.starts_with("/dev/shm/"))
+    if (id.empty() || id.find('/') != std::string_view::npos || !file.path.starts_with("/dev/shm/"))
         return {};
     return fmt::format("{}.cryo.{}", file.path, id);
 }

@@ -6,7 +6,8 @@
 //
 //     if (const std::optional<std::string> beside = beside_for_ranks(file)) {
 //         Result<std::optional<CommonMemory>> found = CommonMemory::open(*beside, is_there);
-//         ... write the contents to (*found)->fd, unless it has them, and then rename (*found)->path
+//         ... write the contents to (*found)->fd, unless it has them, and then rename
+//         (*found)->path
 //     }
 #pragma once
 
