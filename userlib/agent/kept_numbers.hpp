@@ -4,7 +4,7 @@
 // number, and open something else at it. So the agent's are at high numbers, which the interposed
 // functions pass over; and who has used one looks whether it was still the agent's file then.
 //
-//     const long fd = keep(sys::call(SYS_openat, …), is_ours); // another number; −EBADF: it is lost
+//     const long fd = keep(sys::call(SYS_openat, …), is_ours); // its number; −EBADF: it is lost
 //     ... read from it ...
 //     if (!is_kept(fd)) ...                                    // this may be of another file
 //     give_up(fd);                                             // closes nothing of the program's

@@ -214,8 +214,8 @@ struct AioRequest {
     uint64_t idle = 0;  // how many requests such a context takes while none is under way
 };
 
-// The program is not dumpable: Stop is refused with −EPERM until the checkpointer has shown that the
-// kernel lets it read all of the process. value: the address of a word; who may write there
+// The program is not dumpable: Stop is refused with −EPERM until the checkpointer has shown that
+// the kernel lets it read all of the process. value: the address of a word; who may write there
 // (/proc/PID/mem) may read, too, and sends once more what it has written. −EPERM: that is not what
 // is there; or the program is not root's.
 struct ProveRequest {
@@ -230,11 +230,10 @@ template <class... R>
 constexpr bool are_sent_as_they_are = ((std::has_unique_object_representations_v<R> &&
                                         sizeof(R) >= R::first_size && sizeof(R) % 8 == 0) &&
                                        ...);
-static_assert(are_sent_as_they_are<PrepareRequest, StopRequest, PagesRequest, ScanRequest,
-                                   ResumeRequest, AliveRequest, TimerRequest, DescriptorsRequest,
-                                   TerminalRequest, QueueRequest, TrackerRequest, WatchedRequest,
-                                   StageRequest, TouchedRequest, UndoRequest, AioRequest,
-                                   ProveRequest>);
+static_assert(are_sent_as_they_are<
+              PrepareRequest, StopRequest, PagesRequest, ScanRequest, ResumeRequest, AliveRequest,
+              TimerRequest, DescriptorsRequest, TerminalRequest, QueueRequest, TrackerRequest,
+              WatchedRequest, StageRequest, TouchedRequest, UndoRequest, AioRequest, ProveRequest>);
 static_assert(sizeof(Head) + sizeof(PrepareRequest) == 40 && sizeof(StagedRun) == 16);
 
 } // namespace cryo::agent

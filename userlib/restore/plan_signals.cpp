@@ -84,7 +84,7 @@ bool lets_stop_through(const Planning &p)
 void queue_signal(Planning &p, const image::PendingSignal &record, uint16_t pid, uint16_t tid)
 {
     Program &program = p.plan.program;
-    // One more of those that stop it would do so too early. What ends the stop takes it away anyway.
+    // One more of those that stop it would do so too early. What ends the stop takes it away.
     if (lets_stop_through(p) && static_cast<int>(record.signal) == stop_signal_of(p.saved))
         return;
     const siginfo_t info = siginfo_of(record);
@@ -237,9 +237,9 @@ void plan_stop(Planning &p)
     if (!lets_stop_through(p))
         return;
     const uint64_t set = uint64_t(1) << (stop_signal_of(p.saved) - 1);
-    p.plan.program.call("letting the signal through that stops it", SYS_rt_sigprocmask,
-                        {value(SIG_UNBLOCK), p.plan.program.data(&set, sizeof(set)), value(0),
-                         value(sizeof(set))});
+    p.plan.program.call(
+        "letting the signal through that stops it", SYS_rt_sigprocmask,
+        {value(SIG_UNBLOCK), p.plan.program.data(&set, sizeof(set)), value(0), value(sizeof(set))});
 }
 
 Result<void> plan_timers(Planning &p)

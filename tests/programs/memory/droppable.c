@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that the kernel may drop (MAP_DROPPABLE): it stays droppable, and has its contents or none.
+// Memory that the kernel may drop (MAP_DROPPABLE): it stays so, and has its contents or none.
 #include "probe.h"
 
 enum { PAGE = 4096, COUNT = 16, DROPPABLE = 8 };

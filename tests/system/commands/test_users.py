@@ -47,6 +47,25 @@ class Users(case.Case):
         at = lines.index("resource = 7")
         self.assertEqual([f"soft = {123:#x}", f"hard = {456:#x}"], lines[at + 1:at + 3])
 
+    def test_not_dumpable(self):
+        """Root's own comes back so, from an image that root alone can read."""
+        program = self.start("import ctypes; libc = ctypes.CDLL(None); libc.prctl(4, 0, 0, 0, 0)",
+                             "print(libc.prctl(3, 0, 0, 0, 0), flush=True)")
+        self.save("--kill", "-f", "image", program.pid)
+        self.assertEqual(0o400, os.stat(self.path("image")).st_mode & 0o7777)
+        program.wait()
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted)
+        self.assertEqual("0\n", restarted.stdout.readline())
+
+    def test_not_dumpable_of_another_user(self):
+        """Its user could look into a restored one."""
+        program = self.start("import os\nos.setgroups([])\nos.setresgid(1000, 1000, 1000)\n"
+                             "os.setresuid(1000, 1000, 1000)")
+        self.assertIn("only those that are root's",
+                      self.refuse(errno.EPERM, "-f", "image", program.pid))
+        self.assert_alive(program)
+
     def test_several_users(self):
         """No restart could bring them back: nothing is written, and nobody killed."""
         program = self.start(FAMILY)

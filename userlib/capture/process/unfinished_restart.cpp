@@ -167,9 +167,8 @@ Result<void> UnfinishedRestart::seize()
 bool UnfinishedRestart::is_out(pid_t tid) const
 {
     uint64_t mask = 0;
-    return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 &&
-           !is_before_program(mask) && has_open_door(proc_) &&
-           (mask & bit(AgentDoor::signal_of(proc_))) == 0;
+    return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 && !is_before_program(mask) &&
+           has_open_door(proc_) && (mask & bit(AgentDoor::signal_of(proc_))) == 0;
 }
 
 // Each system call stops a thread when it begins and when it ends: the return from the handler is
