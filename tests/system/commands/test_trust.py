@@ -8,7 +8,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import unittest
 
 import case
