@@ -8,10 +8,12 @@
 #include "mpi/wrap/windows.hpp"
 #include "mpi/wrap/wrapper.hpp"
 #include "sys/page.hpp"
+#include "sys/raw.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 namespace cryo::mpi {
 
@@ -62,7 +64,7 @@ bool is_zero(const char *bytes, size_t n)
 // but shared memory need not be allocated for them.
 void make_zero(char *to, size_t bytes)
 {
-    if (bytes > 0 && madvise(to, bytes, MADV_REMOVE) != 0)
+    if (bytes > 0 && sys::failed(sys::call(SYS_madvise, to, bytes, MADV_REMOVE)))
         memset(to, 0, bytes);
 }
 
