@@ -8,7 +8,6 @@
 #include "coord/place.hpp"
 #include "sys/raw.hpp"
 
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -24,8 +23,8 @@ namespace {
 constexpr int answer_ms = 3000;
 
 sockaddr_un node_daemon;
-long process; // that expects its end
-std::atomic<bool> told{true};
+long process;     // that expects its end
+bool told = true; // atomic; with <atomic> clang wants registers that this file does without
 
 void await_answer(long socket)
 {
@@ -38,23 +37,23 @@ void await_answer(long socket)
 
 void expect_end(const char *const *environment)
 {
-    told.store(true);
+    __atomic_store_n(&told, true, __ATOMIC_SEQ_CST);
     process = sys::call(SYS_getpid);
     node_daemon.sun_family = AF_UNIX;
     if (is_fenced(environment) &&
         node_socket(environment, node_daemon.sun_path, sizeof(node_daemon.sun_path)))
-        told.store(false);
+        __atomic_store_n(&told, false, __ATOMIC_SEQ_CST);
 }
 
 void forget_end()
 {
-    told.store(true);
+    __atomic_store_n(&told, true, __ATOMIC_SEQ_CST);
 }
 
 // A daemon that is gone, or takes no connection at once, is not waited for.
 void tell_end(Ending how)
 {
-    if (process != sys::call(SYS_getpid) || told.exchange(true))
+    if (process != sys::call(SYS_getpid) || __atomic_exchange_n(&told, true, __ATOMIC_SEQ_CST))
         return;
     const long socket =
         sys::call(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
