@@ -46,8 +46,9 @@ class Checksum
     template <class T>
     void add(const T &value)
     {
-        static_assert(sizeof(T) % sizeof(uint16_t) == 0);
-        std::array<uint16_t, sizeof(T) / sizeof(uint16_t)> words = {};
+        constexpr size_t word_size = 2;
+        static_assert(sizeof(T) % word_size == 0);
+        std::array<uint16_t, sizeof(T) / word_size> words = {};
         memcpy(words.data(), &value, sizeof(value));
         for (const uint16_t word : words)
             sum_ += word;
