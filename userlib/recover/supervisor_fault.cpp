@@ -141,7 +141,7 @@ Result<void> Supervisor::await_leases(int64_t gone_ns)
 // what the supervisor has told it.
 std::string Supervisor::fault_text(const End &end)
 {
-    const std::string loss = news_.lost().empty() ? "" : loss_text(news_.lost());
+    std::string loss = news_.lost().empty() ? "" : loss_text(news_.lost());
     if (end.was_back && loss.empty())
         return subject_->end_text(teller_.said().own_pid, *status_) +
                (end.is_unfinished ? ", but not all ranks have come to their end" : "");

@@ -176,7 +176,7 @@ Result<void> Queue::fill(const image::Waiting &queue)
     if (listen(fd_, std::max(backlog, static_cast<int>(queue.callers.size()))) != 0)
         return Error::from_errno("listening again", errno);
     set_number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, 0);
-    const Result<void> done = call_all(queue);
+    Result<void> done = call_all(queue);
     set_number(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, defer);
     if (done && listen(fd_, backlog) != 0)
         return Error::from_errno("listening again", errno);
