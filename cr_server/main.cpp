@@ -121,9 +121,12 @@ int run(int argc, char **argv)
     Result<std::unique_ptr<Server>> server = Server::open(options.server, std::move(*secret));
     if (!server)
         return cryo::cli::fail(command, server.error());
+    // Before anybody is told of it, and may end it.
+    if (const Result<void> done = (*server)->end_at_signals(); !done)
+        return cryo::cli::fail(command, done.error());
     tell_of(**server);
-    const Result<void> done = (*server)->work();
-    return done ? 0 : cryo::cli::fail(command, done.error());
+    (*server)->work();
+    return 0;
 }
 
 } // namespace

@@ -135,24 +135,23 @@ void Server::look()
         loop_.after(look_ms, [this] { look(); });
 }
 
-Result<void> Server::work(bool signals)
+Result<void> Server::end_at_signals()
 {
-    Fd told;
-    if (signals) {
-        sigset_t ending;
-        sigemptyset(&ending);
-        sigaddset(&ending, SIGTERM);
-        sigaddset(&ending, SIGINT);
-        sigprocmask(SIG_BLOCK, &ending, nullptr);
-        told = Fd(signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
-        if (!told)
-            return Error::from_errno("signalfd", errno);
-        loop_.watch(told.get(), POLLIN, [this](short) { loop_.stop(); });
-    }
-    loop_.run();
-    if (told)
-        loop_.forget(told.get());
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGINT);
+    sigprocmask(SIG_BLOCK, &ending, nullptr);
+    told_ = Fd(signalfd(-1, &ending, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!told_)
+        return Error::from_errno("signalfd", errno);
+    loop_.watch(told_.get(), POLLIN, [this](short) { loop_.stop(); });
     return {};
+}
+
+void Server::work()
+{
+    loop_.run();
 }
 
 } // namespace cryo::server

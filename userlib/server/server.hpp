@@ -5,10 +5,12 @@
 //
 //     Result<std::unique_ptr<Server>> server = Server::open({.directory = "/srv/images"},
 //                                                                   secret);
+//     Result<void> heeds = (*server)->end_at_signals(); // SIGTERM, SIGINT
 //     print("{}\n", (*server)->address());
-//     (*server)->work();                          // until SIGTERM or SIGINT
+//     (*server)->work();
 #pragma once
 
+#include "base/fd.hpp"
 #include "coord/aside.hpp"
 #include "coord/loop.hpp"
 #include "coord/net.hpp"
@@ -40,8 +42,10 @@ class Server
 
     const HostAndPort &address() const { return options_.listen; }
     const Depot &depot() const { return *depot_; }
-    // Until stop(), or a signal if `signals` are to be taken.
-    Result<void> work(bool signals = true);
+    // From now on SIGTERM and SIGINT end work(), also before it has begun.
+    Result<void> end_at_signals();
+    // Until stop().
+    void work();
     coord::Loop &loop() { return loop_; }
 
   private:
@@ -54,6 +58,7 @@ class Server
 
     ServerOptions options_;
     std::string secret_;
+    Fd told_; // of signals
     coord::Loop loop_;
     std::unique_ptr<Depot> depot_;
     coord::Listening listening_;

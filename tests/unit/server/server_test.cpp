@@ -5,6 +5,7 @@
 #include "coord/frame.hpp"
 
 #include <cerrno>
+#include <csignal>
 #include <fcntl.h>
 #include <fstream>
 #include <sys/socket.h>
@@ -55,6 +56,26 @@ TEST_F(ServerTest, KeepsImagesOverItsEnd)
     serve();
     Client client = connect();
     EXPECT_EQ("one", get(client, {"", "a"}));
+}
+
+// The address is told before the server works.
+TEST_F(ServerTest, IsEndedByASignalThatComesBeforeItWorks)
+{
+    ServerOptions options;
+    options.directory = dir_ / "images";
+    options.listen.port = 0;
+    Result<std::unique_ptr<Server>> server = Server::open(options, secret());
+    ASSERT_TRUE(server) << server.error().text();
+    ASSERT_TRUE((*server)->end_at_signals());
+    ASSERT_EQ(0, raise(SIGTERM));
+    (*server)->work();
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGTERM);
+    constexpr timespec at_once = {};
+    EXPECT_EQ(SIGTERM, sigtimedwait(&ending, nullptr, &at_once));
+    sigaddset(&ending, SIGINT);
+    sigprocmask(SIG_UNBLOCK, &ending, nullptr);
 }
 
 TEST_F(ServerTest, GivesPartsOfAnImage)
