@@ -120,8 +120,8 @@ class Planted(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
 
-    def lint(self, *arguments):
-        environment = dict(os.environ, CRYO_CACHE=os.path.join(self.top, "build", "cache"))
+    def lint(self, *arguments, **changes):
+        environment = dict(os.environ, CRYO_CACHE=os.path.join(self.top, "build", "cache"), **changes)
         return subprocess.run([os.path.join(self.top, "scripts", "lint"), *arguments],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env=environment, check=False)
@@ -352,6 +352,18 @@ const char *text = R"(} class Held {};)";
         with open(os.path.join(self.top, ".clang-tidy"), "a", encoding="utf-8") as file:
             file.write("\n# other checks\n")
         verdict(1, None)
+
+    def test_idle(self):
+        """What it starts has another session, whose processors others may take."""
+        told = os.path.join(self.top, "told")
+        self.write("bin/git", f'#!/bin/sh\nps -o sid=,ni= -p $$ > {told}\nexec {shutil.which("git")} "$@"\n')
+        os.chmod(os.path.join(self.top, "bin", "git"), 0o755)
+        for words in (), ("--idle",):
+            self.lint("spdx", *words, PATH=f"{self.top}/bin:{os.environ['PATH']}")
+            with open(told, encoding="ascii") as file:
+                session, nice = map(int, file.read().split())
+            self.assertEqual(bool(words), session != os.getsid(0))
+            self.assertEqual(19 if words else os.nice(0), nice)
 
     def test_wrong_use(self):
         self.assertEqual(self.lint("nonsense").returncode, 2)

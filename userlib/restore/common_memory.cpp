@@ -100,8 +100,10 @@ CommonMemory::open(const std::string &beside, const std::function<Result<bool>()
             return Error::from_errno(made.path, errno);
     }
     Result<Fd> again = resources::open_again(made.lock.get(), O_RDWR, beside);
-    if (!again)
+    if (!again) {
+        unlink(made.path.c_str()); // if others know it, they make it anew
         return again.error();
+    }
     made.fd = std::move(*again);
     return std::optional<CommonMemory>(std::move(made));
 }

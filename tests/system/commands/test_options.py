@@ -53,6 +53,22 @@ class Numbers(case.Case):
         self.save("--nosync", "-f", "image", f"00{program.pid}")
         self.assert_good("image")
 
+    def test_compression_of_what_is_small(self):
+        """By default: of a process with no more than 1 MiB, and of no larger one."""
+        small = self.spawn(case.command("cr_run"), "/bin/sleep", "1000")
+        case.wait_until("the program", lambda: os.readlink(f"/proc/{small.pid}/exe").endswith("/sleep"))
+        large = self.start("held = bytearray(b'x' * (2 << 20))")
+        sizes = {}
+        for name, program in ("small", small), ("large", large):
+            for kind, words in ("default", ()), ("raw", ("--compress=none",)):
+                self.save("--nosync", "--backend=user", *words, "-f", f"{name}.{kind}", program.pid)
+                sizes[name, kind] = os.path.getsize(self.path(f"{name}.{kind}"))
+        self.assertLess(sizes["small", "default"], sizes["small", "raw"] / 2)
+        self.assertGreater(sizes["large", "default"], 2 << 20)
+        self.end(small)
+        restarted = self.restart("-q", "--run-on-success", "echo back", "small.default")
+        self.assertEqual("back\n", restarted.stdout.readline())
+
     def test_types_in_the_help(self):
         done = self.checkpoint("--help")
         for text in ("Usage: cr_checkpoint [OPTIONS] ID\n", "\n  ID   ", " -F, --fd DESCRIPTOR ",
