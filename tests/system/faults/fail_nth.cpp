@@ -7,9 +7,10 @@
 //     fail_nth N ERROR --below PREFIX COMMAND...    only for programs with this path prefix
 //
 // The last line on descriptor 3, if it is open, gives the count and the call that failed: "calls
-// 512 failed 257". A seccomp filter notifies this program before each call is made. Not counted are
-// calls that end a process, return from a signal, or do not fail in this way, and execve.
-// signal, execve, and with EINTR all that never wait.
+// 512 failed 257". Descriptor 4, if it is a file, holds the number of all calls answered so far, so
+// that a test can tell a command that waits for a processor from one that hangs. A seccomp filter
+// notifies this program before each call is made. Not counted are calls that end a process, return
+// from a signal, or do not fail in this way, and execve; with EINTR all that never wait.
 #include <cerrno>
 #include <climits>
 #include <cstddef>
@@ -69,6 +70,14 @@ constexpr uint32_t exempt[] = {SYS_exit,
                                SYS_brk,
                                SYS_umask};
 
+// Of Linux 6.6: the one that is notified and the one that waits for the answer take turns on one
+// processor.
+constexpr unsigned long set_flags = _IOW('!', 4, uint64_t);
+constexpr uint64_t sync_wake_up = 1;
+
+constexpr int report_fd = 3;
+constexpr int progress_fd = 4;
+
 constexpr uint32_t waiting[] = {
     SYS_read,    SYS_pread64,  SYS_readv,   SYS_write,    SYS_pwrite64,   SYS_writev,
     SYS_poll,    SYS_ppoll,    SYS_select,  SYS_pselect6, SYS_wait4,      SYS_waitid,
@@ -106,6 +115,7 @@ int install(uint32_t errors_number)
 
 [[noreturn]] void become(char **command, int number, Shared *shared)
 {
+    close(progress_fd);
     // Only a write to memory may follow: each system call from here on waits for the parent.
     shared->listener = install(static_cast<uint32_t>(number));
     execvp(command[0], command);
@@ -118,6 +128,11 @@ class Supervisor
     Supervisor(int listener, const char *which, int number, std::string below)
         : listener_(listener), number_(number), below_(std::move(below))
     {
+        ioctl(listener_, set_flags, sync_wake_up); // older kernels know no flags, and are slower
+        void *shared =
+            mmap(nullptr, sizeof(*progress_), PROT_READ | PROT_WRITE, MAP_SHARED, progress_fd, 0);
+        if (shared != MAP_FAILED)
+            progress_ = static_cast<volatile uint64_t *>(shared);
         const char *colon = strchr(which, ':');
         only_ = colon != nullptr ? atoi(which) : -1;
         nth_ = strtol(colon != nullptr ? colon + 1 : which, nullptr, 10);
@@ -174,6 +189,7 @@ class Supervisor
         seccomp_notif asked = {};
         if (ioctl(listener_, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
             return; // the call was interrupted meanwhile, and will be made again
+        *progress_ = *progress_ + 1;
         seccomp_notif_resp said = {};
         said.id = asked.id;
         const bool counts = only_ >= 0 ? asked.data.nr == only_ : asked.data.nr != SYS_execve;
@@ -194,6 +210,8 @@ class Supervisor
     std::string below_;
     long calls_ = 0;
     int failed_ = -1;
+    volatile uint64_t nowhere_ = 0;
+    volatile uint64_t *progress_ = &nowhere_;
 };
 
 int number_of(const char *name)
@@ -237,11 +255,11 @@ int main(int argc, char **argv)
         setsid();
         Supervisor supervisor(listener, argv[1], number, below);
         supervisor.go();
-        dprintf(3, "calls %ld failed %d\n", supervisor.calls(), supervisor.failed());
+        dprintf(report_fd, "calls %ld failed %d\n", supervisor.calls(), supervisor.failed());
         _exit(0);
     }
     close(listener);
-    close(3);
+    close(report_fd);
     int status = 0;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;

@@ -77,6 +77,7 @@ class Restart(Scene):
         program = self.start("count")
         self.run(self.bin("cr_checkpoint"), "--kill", "-f", "image", str(program.pid))
         program.wait()
+        self.await_end_of_saved()
         self.known = set(os.listdir(self.directory))
 
     def command(self):
@@ -98,7 +99,7 @@ class Restart(Scene):
 
 class RestartTree(Restart):
     children = 2
-    sample = 3 # it makes 26,000 calls
+    sample = 3 # each takes more than a second
 
 
 class Inspect(Scene):

@@ -41,13 +41,12 @@ class Scene(scene.Scene):
         wait_until("the ranks", self.have_started)
         return job, self.ranks()
 
-    @staticmethod
-    def all_go_on(ranks):
+    def all_go_on(self, ranks):
         for pid in ranks:
             before = scene.processes.waits_of(pid) or 0
-            wait_until(f"rank {pid} to go on",
-                       lambda pid=pid, before=before: (scene.processes.waits_of(pid) or 0) > before + GOES_ON,
-                       patience=scene.DEADLINE)
+            self.wait_for_command(
+                f"rank {pid} to go on",
+                lambda pid=pid, before=before: (scene.processes.waits_of(pid) or 0) > before + GOES_ON)
 
     def ranks(self):
         found = []
@@ -80,8 +79,7 @@ class Scene(scene.Scene):
 
     def nothing_half_done(self):
         """The daemon comes to its end after a command that has failed has gone."""
-        wait_until("nothing half done to be left over", lambda: not self.half_done(),
-                   patience=scene.DEADLINE)
+        self.wait_for_command("nothing half done to be left over", lambda: not self.half_done())
 
 
 class Checkpoint(Scene):
@@ -124,6 +122,7 @@ class Restart(Scene):
         job, _ = self.start_job()
         self.run(*self.checkpoint_words(job.pid, "--term"))
         job.wait()
+        self.await_end_of_saved()
 
     def command(self):
         return [self.bin("ompi-restart"), "--mpirun", self.options.mpirun, self.reference]
@@ -151,6 +150,7 @@ class Daemon(Scene):
         job, _ = self.start_job()
         self.run(*self.checkpoint_words(job.pid, "--term"))
         job.wait()
+        self.await_end_of_saved()
         self.kept = self.finished()
 
     def daemon(self):
@@ -165,9 +165,8 @@ class Daemon(Scene):
                 os.unlink(self.path(f"started.{rank}"))
 
     def watch(self, process):
-        wait_until("the ranks to start, or the job to end",
-                   lambda: process.poll() is not None or self.have_started(),
-                   patience=scene.DEADLINE)
+        self.wait_for_command("the ranks to start, or the job to end",
+                              lambda: process.poll() is not None or self.have_started())
         launcher = [pid for pid in scene.processes.children(process.pid)
                     if not scene.is_supervisor(pid)]
         if launcher:

@@ -6,10 +6,13 @@
         def command(self): ...                 # its words
         def verify(self, status): ...          # raises scene.Fault for what must not be
 """
+import fcntl
 import functools
+import mmap
 import os
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
 import processes  # noqa: E402
@@ -17,6 +20,8 @@ import waiting  # noqa: E402
 
 DEADLINE = 10  # what a user would wait for
 PATIENCE = 30
+BUSY = 1000  # calls within DEADLINE: what hangs looks around from time to time, and makes fewer
+LIMIT = 120  # for what is busy all the time
 
 
 class Fault(Exception):
@@ -24,6 +29,36 @@ class Fault(Exception):
 
 
 wait_until = functools.partial(waiting.wait_until, patience=PATIENCE, failure=Fault)
+
+
+class Progress:
+    """The calls that fail_nth has answered. Each costs two changes of process: a command that makes
+    thousands of them is quick on an idle machine, and may need more than 10 s where others compute."""
+
+    def __init__(self):
+        self.fd = os.memfd_create("progress")
+        os.ftruncate(self.fd, mmap.PAGESIZE)
+        self.memory = mmap.mmap(self.fd, mmap.PAGESIZE)
+
+    def calls(self):
+        return int.from_bytes(self.memory[:8], "little")
+
+    def close(self):
+        self.memory.close()
+        os.close(self.fd)
+
+    def wait_until(self, what, condition):
+        """For DEADLINE, and for as long as the command goes on making calls."""
+        start = since = time.monotonic()
+        seen = self.calls()
+        while not condition():
+            now = time.monotonic()
+            if self.calls() >= seen + BUSY:
+                since, seen = now, self.calls()
+            if now > since + DEADLINE or now > start + LIMIT:
+                raise Fault(f"waited {now - start:.0f} s for {what}; {self.calls() - seen} calls in "
+                            f"the last {now - since:.0f} s:\n{processes.describe(os.getpid())}")
+            time.sleep(0.005)
 
 
 def count_in(path):
@@ -52,6 +87,7 @@ class Scene:
         self.options = options
         self.directory = directory
         self.environment = dict(os.environ)
+        self.progress = None  # of the command that is disturbed
         self.prepare()
 
     # -- what a scene says of itself
@@ -116,15 +152,21 @@ class Scene:
         ours, theirs = os.pipe()
         log = open(self.path("messages"), "w+", encoding="utf-8", errors="replace")
 
+        self.progress = progress = Progress()
+        at_report, at_progress = 3, 4  # of fail_nth
+
         def with_report():
-            os.dup2(theirs, 3)
+            sources = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (theirs, progress.fd)]
+            for source, target in zip(sources, (at_report, at_progress)):
+                os.dup2(source, target)
+                os.close(source)
 
         keep = set(processes.family(os.getpid()))
         below = ["--below", self.below] if self.below else []
         words = [self.options.fail_nth, str(nth), error, *below, *self.command()]
         process = subprocess.Popen(words, cwd=self.where(), stdin=subprocess.DEVNULL,
                                    env=self.environment,
-                                   stdout=log, stderr=log, pass_fds=(3,) if theirs == 3 else (),
+                                   stdout=log, stderr=log,
                                    preexec_fn=with_report, close_fds=False,
                                    start_new_session=True)
         os.close(theirs)
@@ -134,6 +176,8 @@ class Scene:
                 self.await_nobody_but(keep, status)
         finally:
             self.end_all_but(keep, process)
+            self.progress = None
+            progress.close()
         report = b""
         while data := os.read(ours, 4096):
             report += data
@@ -145,30 +189,35 @@ class Scene:
         _, calls, _, failed = report.decode().split()
         return status, text, int(calls), int(failed)
 
-    def watch(self, process):
-        try:
-            return process.wait(DEADLINE)
-        except subprocess.TimeoutExpired:
-            raise Fault(f"the command has not ended within {DEADLINE} s:\n"
-                        f"{processes.describe(os.getpid())}") from None
+    def wait_for_command(self, what, condition):
+        """Of what fail_nth's command does; what comes after it has DEADLINE."""
+        if self.progress:
+            self.progress.wait_until(what, condition)
+        else:
+            wait_until(what, condition, patience=DEADLINE,
+                       describe=lambda: processes.describe(os.getpid()))
 
-    @staticmethod
-    def watch_until_decided(process, succeeded):
+    def watch(self, process):
+        self.wait_for_command("the command to end", lambda: process.poll() is not None)
+        return process.returncode
+
+    def watch_until_decided(self, process, succeeded):
         """A restart: it has failed, or what it brought back goes on."""
-        try:
-            wait_until("the restart to succeed or to fail",
-                       lambda: process.poll() is not None or succeeded(), patience=DEADLINE)
-        except Fault as late:
-            raise Fault(f"{late}:\n{processes.describe(os.getpid())}") from None
+        self.wait_for_command("the restart to succeed or to fail",
+                              lambda: process.poll() is not None or succeeded())
         return process.returncode
 
     def await_nobody_but(self, keep, status):
         try:
-            wait_until("nobody to be left over", lambda: self.nobody_but(keep), patience=DEADLINE)
+            self.wait_for_command("nobody to be left over", lambda: self.nobody_but(keep))
         except Fault as late:
             with open(self.path("messages"), encoding="utf-8", errors="replace") as log:
-                raise Fault(f"{late} (exit status {status}):\n{log.read()}"
-                            f"{processes.describe(os.getpid())}") from None
+                raise Fault(f"{late} (exit status {status}):\n{log.read()}") from None
+
+    def await_end_of_saved(self):
+        """A restart waits two seconds for ids whose former holders nobody has waited for, and we are
+        the parent of orphans here."""
+        wait_until("what was saved to be gone", lambda: self.nobody_but(set()))
 
     @staticmethod
     def nobody_but(keep):
