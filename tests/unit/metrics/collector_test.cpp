@@ -80,7 +80,7 @@ TEST_F(CollectorTest, FilesThereAndBelow)
     const std::string text = look();
     EXPECT_HAS(text, line_of(412, self()));
     EXPECT_HAS(text, line_of(413, self(), 7));
-    EXPECT_HAS_NOT(text, "414");
+    EXPECT_HAS_NOT(text, "pid=\"414\"");
     EXPECT_HAS_NOT(text, "node_load1");
     EXPECT_HAS(text, "\ncryo_metrics_programs 2\n");
     EXPECT_HAS(text, "cryo_metrics_directory_up{directory=\"" + dir_.path().string() + "\"} 1\n");
