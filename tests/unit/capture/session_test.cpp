@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An agent that answers and closes the socket while the session waits; one that never finishes its
-// answer; one that has given up waiting for the session; and one of an older release. A process
-// without an agent.
+// answer; one that has given up waiting for the session; one of an older release; and one that
+// would have us write into another program. A process without an agent.
 #include "base/passing.hpp"
 #include "capture/session/enterable.hpp"
 #include "capture/session/session.hpp"
 #include "protocol/decode.hpp"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <fcntl.h>
 #include <functional>
 #include <gtest/gtest.h>
+#include <new>
 #include <string>
 #include <string_view>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <utility>
@@ -324,6 +330,95 @@ TEST(Session, AsksForNothingThatTheAgentLacks)
             EXPECT_EQ(EOPNOTSUPP, found.error().code());
         }
     }
+}
+
+// A process of this user with a word in its memory that stays 0, unless somebody writes there.
+class Target
+{
+  public:
+    explicit Target(uid_t user)
+    {
+        std::array<int, 2> ends{};
+        EXPECT_EQ(0, pipe2(ends.data(), O_CLOEXEC));
+        const Fd ready(ends[0]);
+        Fd told(ends[1]);
+        pid_ = fork();
+        if (pid_ == 0) {
+            const bool is_set = syscall(SYS_setresuid, user, user, user) == 0 &&
+                                prctl(PR_SET_PDEATHSIG, SIGKILL) == 0;
+            if (is_set && write(told.get(), "r", 1) == 1)
+                pause();
+            _exit(1);
+        }
+        told.reset();
+        char byte = 0;
+        EXPECT_EQ(1, read(ready.get(), &byte, 1));
+    }
+    ~Target()
+    {
+        kill(pid_, SIGKILL);
+        waitpid(pid_, nullptr, 0);
+        munmap(word_, page_size);
+    }
+    Target(const Target &) = delete;
+    Target &operator=(const Target &) = delete;
+
+    pid_t pid() const { return pid_; }
+    uint64_t place() const { return reinterpret_cast<uint64_t>(word_); }
+    bool was_written() const { return word_->load() != 0; }
+
+  private:
+    using Word = std::atomic<uint64_t>;
+
+    static Word *map()
+    {
+        void *at =
+            mmap(nullptr, page_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        EXPECT_NE(MAP_FAILED, at);
+        return new (at) Word(0);
+    }
+
+    static constexpr size_t page_size = 4096;
+    Word *const word_ = map();
+    pid_t pid_ = -1;
+};
+
+// Whether prove_right() succeeds, with an agent that names this word to each question. `listener`:
+// who made the agent's end.
+bool proves(const Target &target, uid_t listener)
+{
+    std::array<int, 2> ends{};
+    EXPECT_EQ(0, seteuid(listener));
+    EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()));
+    EXPECT_EQ(0, seteuid(0));
+    const Agent agent{Fd(ends[1])};
+    const std::jthread answers([&agent, &target] {
+        std::array<char, 256> request{};
+        std::vector<Fd> none;
+        agent::Reply reply = reply_to(agent::Op::prove);
+        reply.value = target.place();
+        while (receive_with(agent.end.get(), request, none) > 0)
+            send_with(agent.end.get(), bytes_of(reply), {});
+    });
+    AgentSession session = AgentSession::adopt(Fd(ends[0]), target.pid());
+    return bool(session.prove_right());
+}
+
+// Another process could have executed a program of root's by now, and have left a helper to answer.
+TEST(Session, WritesOnlyIntoProgramsThatAreRootsFromTheBeginning)
+{
+    if (geteuid() != 0)
+        GTEST_SKIP() << "only root writes into what is not dumpable";
+    constexpr uid_t somebody = 65534;
+    const Target roots(0);
+    EXPECT_TRUE(proves(roots, 0));
+    EXPECT_TRUE(roots.was_written());
+    const Target executed(0);
+    EXPECT_FALSE(proves(executed, somebody));
+    EXPECT_FALSE(executed.was_written());
+    const Target others(somebody);
+    EXPECT_FALSE(proves(others, 0));
+    EXPECT_FALSE(others.was_written());
 }
 
 TEST(Session, SaysWhereThereIsNoAgent)

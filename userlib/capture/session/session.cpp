@@ -4,20 +4,29 @@
 #include "base/passing.hpp"
 #include "libcr.h"
 #include "look/memory_file.hpp"
+#include "look/proc.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <string_view>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cryo::capture {
 
 using agent::Op;
 using agent::Reply;
+
+AgentSession::AgentSession(Fd connection, pid_t pid)
+    : connection_(std::make_unique<AgentConnection>(std::move(connection), pid)),
+      facts_(*connection_), descriptors_(*connection_), memory_(*connection_),
+      began_as_roots_(geteuid() == 0 && is_roots())
+{}
 
 Result<AgentSession> AgentSession::enter(AgentDoor door)
 {
@@ -181,7 +190,20 @@ Result<uint64_t> AgentSession::stop()
     }
 }
 
-// The memory is opened before the agent answers, and so is that of the program that answers.
+bool AgentSession::is_roots() const
+{
+    ucred peer = {};
+    socklen_t size = sizeof(peer);
+    const Result<std::string> status = Proc(pid()).read("status");
+    const std::string_view ids = status ? field(*status, "Uid") : std::string_view();
+    return getsockopt(fd(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == 0 &&
+           ids.starts_with("0\t0\t0\t"); // real, effective, saved
+}
+
+// The memory is opened before the agent answers, and so is that of the program that answers. But a
+// process of another user can leave the answers to a helper, and execute a program of root's, whose
+// memory it would be then: the helper would have us write there. So the process has to be root's,
+// and to have been so from the beginning.
 Result<void> AgentSession::prove_right()
 {
     if (!connection_->can(agent::Feature::prove) || geteuid() != 0)
@@ -189,6 +211,8 @@ Result<void> AgentSession::prove_right()
     const Result<Fd> memory = Proc(pid()).open("mem", O_RDWR);
     if (!memory)
         return memory.error();
+    if (!began_as_roots_ || !is_roots())
+        return Error(EPERM, "only programs of root's are saved that are not dumpable");
     const Result<Reply> place = connection_->ask(agent::ProveRequest{});
     if (!place)
         return place.error();

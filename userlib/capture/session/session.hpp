@@ -96,16 +96,16 @@ class AgentSession
     Result<void> callbacks_done();
 
   private:
-    AgentSession(Fd connection, pid_t pid)
-        : connection_(std::make_unique<AgentConnection>(std::move(connection), pid)),
-          facts_(*connection_), descriptors_(*connection_), memory_(*connection_)
-    {}
+    AgentSession(Fd connection, pid_t pid);
+    // Whether all user ids of the process are root's, as was that of who listens for it.
+    bool is_roots() const;
 
     // Stays where it is when the session is moved: the parts refer to it.
     std::unique_ptr<AgentConnection> connection_;
     AgentFacts facts_;
     AgentDescriptors descriptors_;
     AgentMemory memory_;
+    bool began_as_roots_;
 };
 
 } // namespace cryo::capture
