@@ -99,7 +99,6 @@ class Restart(Scene):
 
 class RestartTree(Restart):
     children = 2
-    sample = 3 # each takes more than a second
 
 
 class Inspect(Scene):

@@ -232,3 +232,4 @@ class Scene:
                 processes.kill(pid, os.getpid())
             processes.reap(keep | {process.pid})
         process.wait()
+        processes.reap(keep)  # a restart that comes next would wait for their ids
