@@ -129,6 +129,7 @@ int main(int argc, char **argv)
         CHECK(told[1] == i + 1 && told[2] == i + 1);
         usleep(300);
     }
+    wait_to_end();
     cart.Free();
     CHECK(removed == copied + 1);
     MPI::Comm::Free_keyval(keyval);
