@@ -88,18 +88,7 @@ program loop_fortran
     write (*, '(I0, ": ", Z16.16)') rank, total
     call MPI_Finalize()
 contains
-    ! Keeps a job from ending before it is saved, as in check.h.
-    subroutine wait_to_end()
-        character(len=4096) :: hold
-        integer :: length
-        logical :: held
-        call get_environment_variable('CRYO_HOLD', hold, length)
-        held = length > 0
-        do while (held)
-            inquire (file=hold(:length), exist=held)
-            call sleep_a_little()
-        end do
-    end subroutine
+    include 'wait_to_end.f90'
 
     subroutine exchange(number)
         integer, intent(in) :: number

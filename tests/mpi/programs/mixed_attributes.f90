@@ -180,18 +180,7 @@ program mixed_attributes
 
 contains
 
-    ! Keeps a job from ending before it is saved, as in check.h.
-    subroutine wait_to_end()
-        character(len=4096) :: hold
-        integer :: length
-        logical :: held
-        call get_environment_variable('CRYO_HOLD', hold, length)
-        held = length > 0
-        do while (held)
-            inquire (file=hold(:length), exist=held)
-            if (usleep(1000) /= 0) call fail('a pause at the end')
-        end do
-    end subroutine
+    include 'wait_to_end.f90'
 
     subroutine fail(what)
         character(len=*) :: what

@@ -70,11 +70,6 @@ constexpr uint32_t exempt[] = {SYS_exit,
                                SYS_brk,
                                SYS_umask};
 
-// Of Linux 6.6: the one that is notified and the one that waits for the answer take turns on one
-// processor.
-constexpr unsigned long set_flags = _IOW('!', 4, uint64_t);
-constexpr uint64_t sync_wake_up = 1;
-
 constexpr int report_fd = 3;
 constexpr int progress_fd = 4;
 
@@ -128,7 +123,6 @@ class Supervisor
     Supervisor(int listener, const char *which, int number, std::string below)
         : listener_(listener), number_(number), below_(std::move(below))
     {
-        ioctl(listener_, set_flags, sync_wake_up); // older kernels know no flags, and are slower
         void *shared =
             mmap(nullptr, sizeof(*progress_), PROT_READ | PROT_WRITE, MAP_SHARED, progress_fd, 0);
         if (shared != MAP_FAILED)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every Nth system call of a command fails, with each of five errors.
 
-After each: the command has ended by itself within 10 s and has not crashed, the program that was to
-be saved makes progress, images that were there are whole, a command that said it was done has done
-it, and nothing is left over, neither files nor processes. A restart has brought back a program that
-goes on, or has said why not and left nobody behind.
+After each: the command has ended by itself within 10 s, or 30 s while it goes on making calls, and
+has not crashed, the program that was to be saved makes progress, images that were there are whole,
+a command that said it was done has done it, and nothing is left over, neither files nor processes.
+A restart has brought back a program that goes on, or has said why not and left nobody behind.
 
     faults_test.py BIN FAIL_NTH VICTIM [--only NAME] [--count N] [--seed S] [--nth N --error E]
                    [--plain-user]

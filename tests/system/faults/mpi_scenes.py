@@ -150,7 +150,6 @@ class Daemon(Scene):
         job, _ = self.start_job()
         self.run(*self.checkpoint_words(job.pid, "--term"))
         job.wait()
-        self.await_end_of_saved()
         self.kept = self.finished()
 
     def daemon(self):

@@ -21,7 +21,7 @@ import waiting  # noqa: E402
 DEADLINE = 10  # what a user would wait for
 PATIENCE = 30
 BUSY = 1000  # calls within DEADLINE: what hangs looks around from time to time, and makes fewer
-LIMIT = 120  # for what is busy all the time
+LIMIT = 30  # for what makes calls all the time, as ranks do that look for messages
 
 
 class Fault(Exception):
