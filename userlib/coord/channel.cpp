@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/channel.hpp"
 
+#include "base/clock.hpp"
+
 #include <cerrno>
 #include <cstring>
 #include <exception>
@@ -14,10 +16,11 @@ namespace cryo::coord {
 
 namespace {
 
-// In one turn: a peer that sends faster than that is read, or much that is small, must not keep
-// everybody else waiting.
+// In one turn: a peer that sends faster than that is read, or much that is small, or what takes
+// long to answer, must not keep everybody else waiting.
 constexpr int most_reads = 16;
 constexpr int most_frames = 256;
+constexpr uint64_t most_ns = 20'000'000;
 
 } // namespace
 
@@ -187,9 +190,10 @@ bool Channel::take_frame(FrameKind kind, std::string_view body)
     return !refused_;
 }
 
-// False: the connection has to end. The last ones come in one turn, as there is no other.
-bool Channel::take_frames(bool are_last)
+// False: the connection has to end.
+bool Channel::take_frames()
 {
+    const uint64_t begun = now_ns();
     bool good = true;
     size_t at = 0;
     for (int taken = 0; good && socket_ && in_.size() - at >= sizeof(FrameHeader); taken++) {
@@ -201,7 +205,7 @@ bool Channel::take_frames(bool are_last)
         }
         if (in_.size() - at - sizeof(header) < header.length)
             break;
-        if (taken == most_frames && !are_last) {
+        if (taken == most_frames || (taken > 0 && now_ns() - begun >= most_ns)) {
             go_on_later();
             break;
         }
@@ -228,8 +232,8 @@ void Channel::go_on_later()
 void Channel::ready(short events)
 {
     const std::shared_ptr<Channel> keep = shared_from_this();
-    bool alive = true;
-    if ((events & POLLOUT) != 0)
+    bool alive = !over_;
+    if (alive && (events & POLLOUT) != 0)
         alive = flush();
     if (closing_) {
         if (!alive || out_.empty() || (events & (POLLHUP | POLLERR)) != 0)
@@ -241,9 +245,9 @@ void Channel::ready(short events)
         if (tls_ && tls_->established() && on_secure && socket_)
             tell(std::exchange(on_secure, nullptr));
     }
-    if (refused_ || (socket_ && !take_frames(!alive)))
-        alive = false;
-    if (!alive && socket_)
+    over_ = !alive;
+    const bool good = !refused_ && (!socket_ || take_frames());
+    if (socket_ && (!good || (over_ && !goes_on_)))
         end();
 }
 

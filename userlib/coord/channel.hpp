@@ -72,7 +72,7 @@ class Channel : public std::enable_shared_from_this<Channel>
   private:
     void ready(short events);
     bool read_all();
-    bool take_frames(bool are_last);
+    bool take_frames();
     void go_on_later();
     bool take_in(std::string_view bytes);
     template <class Callback, class... Arguments>
@@ -90,6 +90,7 @@ class Channel : public std::enable_shared_from_this<Channel>
     bool closing_ = false;
     bool refused_ = false; // what came is invalid
     bool goes_on_ = false; // with frames that are left of a turn
+    bool over_ = false;    // nothing more comes than such frames
 };
 
 } // namespace cryo::coord

@@ -6,17 +6,32 @@
 
 namespace cryo::coord {
 
+namespace {
+
+constexpr int steps = 10;
+
+}
+
 void Strangers::meet(const std::shared_ptr<Channel> &channel, const std::string &address)
 {
     all_.push_back({channel, address});
     channel->on_end = [this, at = channel.get()] { known(*at); };
-    loop_.after(limits_.milliseconds, [this, weak = std::weak_ptr(channel)] {
-        const std::shared_ptr<Channel> one = weak.lock();
-        if (one && known(*one))
-            one->close();
-    });
+    wait(channel, steps);
     if (all_.size() > limits_.most)
         make_room();
+}
+
+// In steps, each of which lets the loop look at the connection: time in which this daemon was busy
+// with somebody else is one step, and is not held against a peer that has proven itself meanwhile.
+void Strangers::wait(const std::weak_ptr<Channel> &channel, int left)
+{
+    loop_.after(limits_.milliseconds / steps, [this, channel, left] {
+        const std::shared_ptr<Channel> one = channel.lock();
+        if (one && left > 1)
+            wait(channel, left - 1);
+        else if (one && known(*one))
+            one->close();
+    });
 }
 
 bool Strangers::known(const Channel &channel)

@@ -38,6 +38,7 @@ class Strangers
         std::string address;
     };
     void make_room();
+    void wait(const std::weak_ptr<Channel> &channel, int left);
 
     Loop &loop_;
     Limits limits_;
