@@ -49,7 +49,7 @@ struct ImageInfo {
 // The process: one per image. Ids are those of its own namespaces.
 struct Process {
     static constexpr RecordType type = RecordType::process;
-    static constexpr uint16_t version = 9;
+    static constexpr uint16_t version = 10;
     static constexpr bool required = true;
 
     uint32_t pid = 0;
@@ -103,9 +103,11 @@ struct Process {
     bool no_terminal = false;   // it has no controlling terminal of any kind; since version 7
     uint32_t write_execute = 0; // PR_MDWE_ bits; since version 8
     uint32_t stop_signal = 0;   // that has stopped it; 0: not known; since version 9
+    uint32_t shares = 0;        // with its parent: CLONE_ bits; since version 10
 
-    // Readers of version 8 would bring back what is not dumpable as something that is.
-    bool needs_version() const { return write_execute != 0 || dumpable != 1; }
+    // Readers of version 8 would bring back what is not dumpable as something that is, and those of
+    // version 9 as two what is shared.
+    bool needs_version() const { return write_execute != 0 || dumpable != 1 || shares != 0; }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -161,6 +163,7 @@ struct Process {
         v("no_terminal", s.no_terminal);
         v("write_execute", s.write_execute, Show::hex);
         v("stop_signal", s.stop_signal);
+        v("shares", s.shares, Show::hex);
     }
 };
 

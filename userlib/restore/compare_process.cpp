@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Process state other than memory, as /proc shows it.
+#include "look/sharing.hpp"
 #include "restore/compare.hpp"
 
 #include <algorithm>
 #include <csignal>
 #include <fmt/format.h>
+#include <optional>
+#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -189,6 +192,21 @@ Result<void> compare_timers(const Comparison &c)
                                                  now.size(), saved.size()));
 }
 
+// A child that shares more than it did would change what is the parent's, too.
+Result<void> compare_sharing(const Comparison &c, std::string_view status)
+{
+    std::string_view text = field(status, "PPid");
+    const auto parent = static_cast<pid_t>(take_number(text));
+    const bool before = (c.saved.process.shares & CLONE_FS) != 0;
+    const std::optional<bool> now =
+        c.kin.parent != nobody ? capture::are_sharers(CLONE_FS, c.pid, parent) : before;
+    if (now.value_or(before) == before)
+        return {};
+    return difference(fmt::format("{} {} its parent's, and {} in the image",
+                                  capture::what_is_shared(CLONE_FS), *now ? "are" : "are not",
+                                  before ? "are" : "are not"));
+}
+
 } // namespace
 
 Result<void> compare_process(const Comparison &c)
@@ -204,6 +222,8 @@ Result<void> compare_process(const Comparison &c)
         same = same_text("the umask", fmt::format("{:o}", take_number(umask, 8)),
                          fmt::format("{:o}", c.saved.process.umask));
     }
+    if (same)
+        same = compare_sharing(c, *status);
     if (same)
         same = compare_actions(c, *status);
     if (same)

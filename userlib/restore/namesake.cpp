@@ -61,7 +61,7 @@ Result<Namesake> Namesake::make(pid_t wished, const std::vector<gid_t> &groups, 
     // Other programs of our user may stop the namesake.
     constexpr timeval patience = {30, 0};
     setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    const long pid = maker.make(wished, maker.ids, nullptr);
+    const long pid = maker.make(wished, maker.ids, nullptr, 0);
     if (pid == 0) {
         sys::call(SYS_close, ends[0]);
         live(ends[1], groups, deed);

@@ -110,10 +110,12 @@ long Nursery::make_one(size_t number)
 {
     const Newborn &own = list_[number];
     pid_t *lost = own.parent == nobody && !own.foster ? lost_ : nullptr;
+    // What only keeps the id of a copy shares nothing.
+    const uint64_t shares = own.is_copy ? 0 : own.shares;
     if (own.pid != 0 || lost != nullptr)
-        return make_(own.pid, ids_, lost);
+        return make_(own.pid, ids_, lost, shares);
     for (;;) {
-        const long pid = make_(0, ids_, nullptr);
+        const long pid = make_(0, ids_, nullptr, shares);
         if (pid == 0) {
             while (is_wished(static_cast<pid_t>(sys::call(SYS_getpid))))
                 sys::call(SYS_exit_group, 0);

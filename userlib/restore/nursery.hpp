@@ -40,6 +40,8 @@ struct Newborn {
     int terminal = -1;
     int foreground = nobody;
 
+    uint64_t shares = 0; // with its parent: CLONE_FS
+
     bool zombie = false; // it ends at once, and its parent has not waited for it
     int wait_status = 0;
     // A stand-in only provides the id of a group whose leader is gone, or the parent of

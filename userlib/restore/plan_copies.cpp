@@ -256,8 +256,9 @@ void give_numbers(TreePlan &tree, std::span<const Saved *const> saved,
         process.descriptors = next;
         next += copy_descriptors;
         give_numbers(tree, saved, chosen, i, family, next);
-        tree.processes[parent].plan->copies.push_back(
-            {process.kin.pid, saved[i]->process.pid, process.descriptors, next});
+        tree.processes[parent].plan->copies.push_back({process.kin.pid, saved[i]->process.pid,
+                                                       process.descriptors, next,
+                                                       process.kin.shares});
     }
 }
 
@@ -393,7 +394,7 @@ void plan_making_copies(Planning &p)
                         "with --pidns all ids are free; --no-restore-pid gives new ones)",
                         copy.saved_pid),
             {value(copy.pid), value(copy.descriptors), value(copy.end), value(p.plan.floor),
-             value(p.plan.first_free())});
+             value(p.plan.first_free()), value(copy.shares)});
 }
 
 } // namespace cryo::restore

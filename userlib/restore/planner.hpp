@@ -109,6 +109,7 @@ struct Copy {
     uint32_t saved_pid;
     int descriptors; // the first of its own
     int end;         // of its own, and of the copies that it makes in turn
+    uint64_t shares; // with the process: CLONE_ bits
 };
 
 struct RestartPlan {

@@ -8,12 +8,15 @@
 #include <cerrno>
 #include <fmt/format.h>
 #include <map>
+#include <sched.h>
 #include <unistd.h>
 #include <utility>
 
 namespace cryo::restore {
 
 namespace {
+
+constexpr uint32_t known_sharing = CLONE_FS;
 
 class Relations
 {
@@ -31,6 +34,7 @@ class Relations
     bool is_daemon(const TreeMember &leader) const;
     Result<int> session_of(const TreeMember &one) const;
     int group_of(const TreeMember &one);
+    Result<void> check_sharing(const TreeMember &one) const;
     void give_parents();
 
     const TreeMembers &all_;
@@ -101,6 +105,23 @@ int Relations::group_of(const TreeMember &one)
     return place->second;
 }
 
+// The parent makes it, so as to share with it.
+Result<void> Relations::check_sharing(const TreeMember &one) const
+{
+    const uint32_t shares = one.saved.process.shares;
+    if ((shares & ~known_sharing) != 0)
+        return Error(ENOTSUP,
+                     fmt::format("process {} shares with its parent what this version does "
+                                 "not know (clone flags {:#x})",
+                                 one.member->pid, shares & ~known_sharing));
+    const int parent = number_of(all_, one.member->ppid);
+    if (shares != 0 && (parent == nobody || !all_[static_cast<size_t>(parent)]->image))
+        return Error(EINVAL, fmt::format("process {} shares its working directory with a parent "
+                                         "that is not in the image",
+                                         one.member->pid));
+    return {};
+}
+
 Result<std::vector<Newborn>> Relations::relate()
 {
     std::map<int, int> session_of_stand_in;
@@ -128,6 +149,9 @@ Result<std::vector<Newborn>> Relations::relate()
         kin.group = group_of(*one);
         if (kin.group >= static_cast<int>(all_.size()))
             session_of_stand_in[kin.group] = kin.session;
+        if (Result<void> shared = check_sharing(*one); !shared)
+            return shared.error();
+        kin.shares = one->saved.process.shares;
         kin.zombie = !one->image;
         kin.wait_status = one->member->wait_status;
         kin_.push_back(std::move(kin));

@@ -148,14 +148,14 @@ inline void drop_child_signals()
         ;
 }
 
-inline long fork_copy(const Shared &shared, pid_t wished, const Inheritance &heirs)
+inline long fork_copy(const Shared &shared, pid_t wished, const Inheritance &heirs, uint64_t shares)
 {
     if (wished != 0)
         end_placeholder(wished);
     const Header &plan = *shared.plan;
     const Ids ids = {plan.device_fd, plan.home_id, plan.least_id, plan.greatest_id};
-    const long pid = plan.device_fd >= 0 ? make_process_by_module(wished, ids, nullptr)
-                                         : make_process(wished, ids, nullptr);
+    const long pid = plan.device_fd >= 0 ? make_process_by_module(wished, ids, nullptr, shares)
+                                         : make_process(wished, ids, nullptr, shares);
     if (pid == 0)
         start_over(shared, heirs);
     close_between(heirs.first, heirs.end);

@@ -2,7 +2,7 @@
 //
 // Makes a process with a wished id, as fork does: by clone3(), or with the kernel module's help.
 //
-//     const long pid = make_process_by_module(412, ids, nullptr);
+//     const long pid = make_process_by_module(412, ids, nullptr, CLONE_FS);
 //     if (pid == 0)
 //         ...    // in the child, on a copy of this stack
 //
@@ -22,13 +22,14 @@ namespace cryo::restore {
 
 // Makes a process with this id (0: any): returns its pid in the parent, 0 in the child, or −errno.
 // With `lost` it becomes a sibling of the caller, as the requester wants it to be its child; the
-// pid of a process that was made but cannot be used is stored there.
-using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost);
+// pid of a process that was made but cannot be used is stored there. `shares`: CLONE_ bits of what
+// it shares with the caller.
+using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost, uint64_t shares);
 
-inline long make_process(pid_t wished, const Ids &, pid_t *lost) // by clone3
+inline long make_process(pid_t wished, const Ids &, pid_t *lost, uint64_t shares) // by clone3
 {
     clone_args args = {};
-    args.flags = lost != nullptr ? CLONE_PARENT : 0;
+    args.flags = shares | (lost != nullptr ? CLONE_PARENT : 0);
     args.exit_signal = lost != nullptr ? 0 : SIGCHLD; // 0: as the caller's is
     if (wished != 0) {
         args.set_tid = reinterpret_cast<uint64_t>(&wished);
@@ -47,16 +48,16 @@ inline long make_process(pid_t wished, const Ids &, pid_t *lost) // by clone3
 
 // Gets the `wished` id from the module, if clone3() may not choose it.
 // Without the module, or the right to choose, like make_process().
-inline long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost)
+inline long make_process_by_module(pid_t wished, const Ids &ids, pid_t *lost, uint64_t shares)
 {
-    const long result = make_process(wished, ids, lost);
+    const long result = make_process(wished, ids, lost, shares);
     if (result != -EPERM || wished == 0)
         return result;
     NextId next(ids, wished);
     while (next.comes_free()) {
         if (const long rc = next.choose(); sys::failed(rc))
             return rc;
-        const long child = make_process(0, ids, lost);
+        const long child = make_process(0, ids, lost, shares);
         if (child == 0) {
             while (sys::call(SYS_getpid) != wished)
                 sys::call(SYS_exit_group, 0);

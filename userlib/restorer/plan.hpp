@@ -45,7 +45,7 @@ enum class Do : uint16_t {
     // Make a copy of this process with the id arg[0] (0: any), which starts over with a plan of its
     // own. Its descriptors, in the order of copy_offsets, are at arg[1] and above, those of the
     // copies that it makes in turn below arg[2]; arg[3] is the floor, and at arg[4] the
-    // descriptors of copies end.
+    // descriptors of copies end. arg[5]: CLONE_ bits of what the copy shares with this process.
     fork = 11,
 };
 

@@ -334,7 +334,8 @@ long do_op(Shared &shared, const Op &op)
     case Do::empty:
         return empty(reinterpret_cast<const Range *>(arg[0]), arg[1]);
     case Do::fork:
-        return fork_copy(shared, static_cast<pid_t>(arg[0]), {arg[1], arg[2], arg[3], arg[4]});
+        return fork_copy(shared, static_cast<pid_t>(arg[0]), {arg[1], arg[2], arg[3], arg[4]},
+                         arg[5]);
     case Do::fill:
         return fill(arg[0], arg[1], arg[2]);
     case Do::threads:

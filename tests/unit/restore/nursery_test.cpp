@@ -5,6 +5,7 @@
 
 #include "base/fd.hpp"
 #include "look/proc.hpp"
+#include "look/sharing.hpp"
 #include "restore/choosing_ids.hpp"
 #include "restorer/plan.hpp"
 
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <linux/magic.h>
+#include <sched.h>
 #include <string>
 #include <sys/prctl.h>
 #include <sys/vfs.h>
@@ -152,6 +154,36 @@ TEST_F(NurseryTest, RelationsAreAsAsked)
     nursery.end_all();
     for (const pid_t one : *born)
         EXPECT_EQ(kill(one, 0), -1);
+}
+
+// Also after the execve of all.
+TEST_F(NurseryTest, ChildrenShareWhatTheyShared)
+{
+    if (!cryo::capture::are_sharers(CLONE_FS, getpid(), getpid()))
+        GTEST_SKIP() << "kcmp(2) may not be called here";
+    Nursery nursery;
+    const auto add = [&](int parent, uint64_t shares) {
+        Newborn child = sleeper(parent, nobody, nobody);
+        child.shares = shares;
+        return static_cast<int>(nursery.add(child));
+    };
+    const int root = add(nobody, 0);
+    const int sharer = add(root, CLONE_FS);
+    const int apart = add(sharer, 0);
+    const int third = add(sharer, CLONE_FS);
+    auto born = nursery.make();
+    ASSERT_TRUE(born) << born.error().text();
+    const auto pid = [&](int i) { return (*born)[static_cast<size_t>(i)]; };
+    for (const int one : {root, sharer, apart, third})
+        await_sleeping(pid(one));
+    const auto shares = [&](int one, int other) {
+        return cryo::capture::are_sharers(CLONE_FS, pid(one), pid(other));
+    };
+    EXPECT_EQ(shares(root, sharer), true);
+    EXPECT_EQ(shares(root, third), true);
+    EXPECT_EQ(shares(sharer, apart), false);
+    EXPECT_EQ(cryo::capture::are_sharers(CLONE_FS, getpid(), pid(root)), false);
+    nursery.end_all();
 }
 
 TEST_F(NurseryTest, FilesOfProcAreAboutTheProcessesThatAreMade)
@@ -367,7 +399,7 @@ TEST_F(NurseryTest, AnIdThatNobodyIsSeenToHaveIsWaitedFor)
     const pid_t asking = fork();
     if (asking == 0) {
         end_.reset();
-        const long got = cryo::restore::make_process(leader, {}, nullptr);
+        const long got = cryo::restore::make_process(leader, {}, nullptr, 0);
         if (got == 0)
             _exit(0);
         _exit(got == leader && waitpid(leader, nullptr, 0) == leader ? 0 : static_cast<int>(-got));

@@ -4,6 +4,7 @@
 #include "capture/gather/everybody.hpp"
 #include "capture/gather/memory_of_others.hpp"
 #include "capture/gather/objections.hpp"
+#include "capture/gather/sharing.hpp"
 #include "capture/process/shared_memory.hpp"
 
 #include <cerrno>
@@ -46,6 +47,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
         common.ipc.look(d.proc, d.ipc_uses, d.space, d.problems);
         common.shared.count(d.space);
     }
+    describe_sharing(members);
     for (const auto &member : members) {
         Description &d = member->description();
         common.shared.refuse_hidden(d.space, d.problems);

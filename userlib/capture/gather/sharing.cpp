@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "capture/gather/sharing.hpp"
+
+#include "look/sharing.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <sched.h>
+#include <string_view>
+#include <tuple>
+
+namespace cryo::capture {
+
+namespace {
+
+// A child that a member has made, with all that belongs to it, is made by it again. So all sharers
+// but one must be children of others of them.
+void describe_group(const Members &members, uint64_t flag, const std::vector<size_t> &group)
+{
+    const Member *eldest = nullptr;
+    for (const size_t number : group) {
+        Member &member = *members[number];
+        Description &d = member.description();
+        const bool with_parent = std::ranges::any_of(group, [&](size_t other) {
+            return members[other]->description().process.pid == d.process.ppid;
+        });
+        if (flag == CLONE_FILES) {
+            if (number != group.front())
+                d.problems.add(fmt::format("{} are those of process {} (CLONE_FILES)",
+                                           what_is_shared(flag),
+                                           members[group.front()]->relation().pid),
+                               "let each process have its own: unshare(2)");
+        } else if (with_parent) {
+            d.process.shares |= static_cast<uint32_t>(flag);
+        } else if (eldest == nullptr) {
+            eldest = &member;
+        } else {
+            d.problems.add(fmt::format("it shares {} with process {}, and not with its parent ({})",
+                                       what_is_shared(flag), eldest->relation().pid,
+                                       flag == CLONE_FS   ? "CLONE_FS"
+                                       : flag == CLONE_IO ? "CLONE_IO"
+                                                          : "CLONE_SYSVSEM"),
+                           "let their parent live and share it, too");
+        }
+    }
+}
+
+void describe_all(const Members &members, uint64_t flag, const std::vector<size_t> &some)
+{
+    std::vector<pid_t> pids;
+    pids.reserve(some.size());
+    for (const size_t number : some)
+        pids.push_back(members[number]->relation().pid);
+    for (std::vector<size_t> &group : sharers(flag, pids)) {
+        for (size_t &place : group)
+            place = some[place];
+        describe_group(members, flag, group);
+    }
+}
+
+} // namespace
+
+void describe_sharing(const Members &members)
+{
+    std::map<std::tuple<std::string_view, std::string_view, uint32_t>, std::vector<size_t>> places;
+    std::vector<size_t> all;
+    for (size_t i = 0; i < members.size(); i++) {
+        const image::Process &process = members[i]->description().process;
+        places[{process.cwd, process.root, process.umask}].push_back(i);
+        all.push_back(i);
+    }
+    if (members.size() < 2)
+        return;
+    for (const auto &[place, some] : places)
+        describe_all(members, CLONE_FS, some);
+    describe_all(members, CLONE_FILES, all);
+}
+
+} // namespace cryo::capture
