@@ -192,19 +192,25 @@ Result<void> compare_timers(const Comparison &c)
                                                  now.size(), saved.size()));
 }
 
-// A child that shares more than it did would change what is the parent's, too.
+// A child that shares more than it did would change what is the parent's, too. That is seen of the
+// working directory only: processes without an I/O context, or without operations to undo, are
+// alike.
 Result<void> compare_sharing(const Comparison &c, std::string_view status)
 {
     std::string_view text = field(status, "PPid");
     const auto parent = static_cast<pid_t>(take_number(text));
-    const bool before = (c.saved.process.shares & CLONE_FS) != 0;
-    const std::optional<bool> now =
-        c.kin.parent != nobody ? capture::are_sharers(CLONE_FS, c.pid, parent) : before;
-    if (now.value_or(before) == before)
-        return {};
-    return difference(fmt::format("{} {} its parent's, and {} in the image",
-                                  capture::what_is_shared(CLONE_FS), *now ? "are" : "are not",
-                                  before ? "are" : "are not"));
+    constexpr uint64_t flags[] = {CLONE_FS, CLONE_IO, CLONE_SYSVSEM};
+    for (const uint64_t flag : flags) {
+        const bool before = (c.saved.process.shares & flag) != 0;
+        if (c.kin.parent == nobody || (!before && flag != CLONE_FS))
+            continue;
+        const std::optional<bool> now = capture::are_sharers(flag, c.pid, parent);
+        if (now.value_or(before) != before)
+            return difference(fmt::format(
+                "it {} {} with its parent, and {} in the image", *now ? "shares" : "does not share",
+                capture::what_is_shared(flag), before ? "does" : "does not"));
+    }
+    return {};
 }
 
 } // namespace

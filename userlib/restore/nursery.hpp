@@ -40,7 +40,7 @@ struct Newborn {
     int terminal = -1;
     int foreground = nobody;
 
-    uint64_t shares = 0; // with its parent: CLONE_FS
+    uint64_t shares = 0; // with its parent: CLONE_ bits
 
     bool zombie = false; // it ends at once, and its parent has not waited for it
     int wait_status = 0;

@@ -16,7 +16,7 @@ namespace cryo::restore {
 
 namespace {
 
-constexpr uint32_t known_sharing = CLONE_FS;
+constexpr uint32_t known_sharing = CLONE_FS | CLONE_SYSVSEM | static_cast<uint32_t>(CLONE_IO);
 
 class Relations
 {
@@ -116,9 +116,9 @@ Result<void> Relations::check_sharing(const TreeMember &one) const
                                  one.member->pid, shares & ~known_sharing));
     const int parent = number_of(all_, one.member->ppid);
     if (shares != 0 && (parent == nobody || !all_[static_cast<size_t>(parent)]->image))
-        return Error(EINVAL, fmt::format("process {} shares its working directory with a parent "
-                                         "that is not in the image",
-                                         one.member->pid));
+        return Error(EINVAL, fmt::format("process {} shares with its parent (clone flags {:#x}), "
+                                         "which is not in the image",
+                                         one.member->pid, shares));
     return {};
 }
 

@@ -15,10 +15,20 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <linux/ioprio.h>
 #include <linux/sched.h>
 #include <sys/types.h>
 
 namespace cryo::restore {
+
+// The kernel makes a task's I/O context when it is first needed, and one that is not there cannot
+// be shared. A priority needs it. 0, or −errno.
+inline long begin_io_context()
+{
+    const long present = sys::call(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+    const bool is_set = !sys::failed(present) && IOPRIO_PRIO_CLASS(present) != IOPRIO_CLASS_NONE;
+    return sys::call(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, is_set ? present : 0);
+}
 
 // Makes a process with this id (0: any): returns its pid in the parent, 0 in the child, or −errno.
 // With `lost` it becomes a sibling of the caller, as the requester wants it to be its child; the
@@ -29,6 +39,10 @@ using MakeProcess = long (*)(pid_t wished, const Ids &ids, pid_t *lost, uint64_t
 inline long make_process(pid_t wished, const Ids &, pid_t *lost, uint64_t shares) // by clone3
 {
     clone_args args = {};
+    if ((shares & CLONE_IO) != 0) {
+        if (const long begun = begin_io_context(); sys::failed(begun))
+            return begun;
+    }
     args.flags = shares | (lost != nullptr ? CLONE_PARENT : 0);
     args.exit_signal = lost != nullptr ? 0 : SIGCHLD; // 0: as the caller's is
     if (wished != 0) {

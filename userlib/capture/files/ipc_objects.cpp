@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <linux/kcmp.h>
+#include <sched.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/msg.h>
@@ -202,13 +203,13 @@ Result<bool> IpcObjects::describe(const Key &key)
 
 // Asks about every set that any process uses: a process that has executed another program no longer
 // knows its earlier operations, but the kernel does.
-void IpcObjects::look_undo(const Proc &proc, AgentSession &session, Problems &problems)
+void IpcObjects::look_undo(const image::Process &process, AgentSession &session, Problems &problems)
 {
     for (const auto &[key, ipc] : all_) {
         if (ipc.kind != IpcKind::semaphores || (ipc.flags & image::kIpcOperated) == 0)
             continue;
-        Result<void> told = describe_undo(ipc, proc, session);
-        const bool needed = undoes_.count({proc.pid(), ipc.id}) != 0;
+        Result<void> told = describe_undo(ipc, process, session);
+        const bool needed = undoes_.count({static_cast<pid_t>(process.pid), ipc.id}) != 0;
         if (!told &&
             (needed || (told.error().code() != EOPNOTSUPP && told.error().code() != EACCES)))
             problems.add(fmt::format("{}: operations to be undone (SEM_UNDO): {}", what(ipc),
@@ -217,8 +218,10 @@ void IpcObjects::look_undo(const Proc &proc, AgentSession &session, Problems &pr
     }
 }
 
-// Refuses processes that share one list (CLONE_SYSVSEM): restored, each would have its own.
-Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSession &session)
+// The list that a child shares with its parent (CLONE_SYSVSEM) is that of the first of its sharers.
+// Others are refused: restored, each would have its own.
+Result<void> IpcObjects::describe_undo(const Ipc &ipc, const image::Process &process,
+                                       AgentSession &session)
 {
     Result<std::vector<int16_t>> amounts = session.facts().undo(ipc.id, ipc.size);
     if (!amounts)
@@ -236,15 +239,17 @@ Result<void> IpcObjects::describe_undo(const Ipc &ipc, const Proc &proc, AgentSe
     for (const SemaphoreUndo &other : undo_) {
         if (other.id != ipc.id)
             continue;
-        const long order = syscall(SYS_kcmp, proc.pid(), other.pid, KCMP_SYSVSEM, 0, 0);
+        const long order = syscall(SYS_kcmp, process.pid, other.pid, KCMP_SYSVSEM, 0, 0);
         if (order < 0)
             return Error::from_errno(
                 fmt::format("whether process {} shares them: kcmp(2)", other.pid), errno);
+        if (order == 0 && (process.shares & CLONE_SYSVSEM) != 0)
+            return {};
         if (order == 0)
             return Error(EXDEV, fmt::format("process {} shares them (CLONE_SYSVSEM)", other.pid));
     }
-    undo_.push_back({ipc.id, static_cast<uint32_t>(proc.pid()), strings_.keep_list(numbers),
-                     strings_.keep_list(additions)});
+    undo_.push_back(
+        {ipc.id, process.pid, strings_.keep_list(numbers), strings_.keep_list(additions)});
     return {};
 }
 

@@ -5,7 +5,7 @@
 //
 //     IpcObjects ipc(strings, objects);
 //     ipc.look(proc, uses, space, problems);       // each process, while all are stopped
-//     ipc.look_undo(proc, session, problems);      // then each once more
+//     ipc.look_undo(process, session, problems);   // then each once more, with what it shares
 //     ipc.object_of(mapping.inode);                // of a mapped segment
 //     ipc.save_contents(writer);                   // while stopped: nothing else freezes them
 //     ipc.write_records(writer);                   // for the first process
@@ -39,7 +39,7 @@ class IpcObjects
               Problems &problems);
     // Reads what the exit of this process does to semaphores; to be called after look() for all
     // processes.
-    void look_undo(const Proc &proc, AgentSession &session, Problems &problems);
+    void look_undo(const image::Process &process, AgentSession &session, Problems &problems);
     // The object with the contents of a segment; 0: there is none.
     uint32_t object_of(uint64_t segment) const;
     Result<void> save_contents(image::ImageWriter &writer) const;
@@ -54,7 +54,8 @@ class IpcObjects
     Result<bool> describe_segment(image::Ipc &ipc);
     Result<bool> describe_semaphores(image::Ipc &ipc);
     Result<bool> describe_queue(image::Ipc &ipc);
-    Result<void> describe_undo(const image::Ipc &ipc, const Proc &proc, AgentSession &session);
+    Result<void> describe_undo(const image::Ipc &ipc, const image::Process &process,
+                               AgentSession &session);
 
     Strings &strings_;
     Objects &objects_;

@@ -51,7 +51,7 @@ Result<void> describe_everybody(Gathering &gathering, Common &common, Obstacles 
     for (const auto &member : members) {
         Description &d = member->description();
         common.shared.refuse_hidden(d.space, d.problems);
-        common.ipc.look_undo(d.proc, member->process().agent(), d.problems);
+        common.ipc.look_undo(d.process, member->process().agent(), d.problems);
     }
     add_objections(members, zombies);
     constexpr const char *next_line = "\n  "; // of a message (base/printable.hpp)

@@ -74,7 +74,9 @@ void describe_sharing(const Members &members)
         return;
     for (const auto &[place, some] : places)
         describe_all(members, CLONE_FS, some);
-    describe_all(members, CLONE_FILES, all);
+    constexpr uint64_t others[] = {CLONE_FILES, CLONE_IO, CLONE_SYSVSEM};
+    for (const uint64_t flag : others)
+        describe_all(members, flag, all);
 }
 
 } // namespace cryo::capture
