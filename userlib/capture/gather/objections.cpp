@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/gather/objections.hpp"
 
+#include "look/sharing.hpp"
+
 #include <fmt/format.h>
+#include <sched.h>
 #include <set>
 #include <unistd.h>
 
@@ -71,6 +74,18 @@ void note_own_keys(const Members &members, std::vector<std::string> &notices)
     }
 }
 
+void note_sharing_outside(const Members &members, std::vector<std::string> &notices)
+{
+    for (const auto &member : members) {
+        const Description &d = member->description();
+        if (d.shares_outside)
+            notices.push_back(fmt::format("process {} shares {} with process {}, which is not in "
+                                          "the image (clone with CLONE_FS): a restarted process "
+                                          "has its own",
+                                          d.process.pid, what_is_shared(CLONE_FS), d.process.ppid));
+    }
+}
+
 } // namespace
 
 void add_objections(const Members &members, const std::vector<Relation> &zombies)
@@ -83,6 +98,7 @@ void add_remarks(const Members &members, std::vector<std::string> &notices)
 {
     note_other_user(members, notices);
     note_own_keys(members, notices);
+    note_sharing_outside(members, notices);
 }
 
 } // namespace cryo::capture

@@ -19,7 +19,7 @@ namespace cryo::capture {
 void add_objections(const Members &members, const std::vector<Relation> &zombies);
 
 // Adds a notice if the members belong to another user than ours, and one for each member that has
-// keys which are not saved.
+// keys which are not saved, or shares its working directory with a parent that is not saved.
 void add_remarks(const Members &members, std::vector<std::string> &notices);
 
 } // namespace cryo::capture

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <sched.h>
+#include <set>
 #include <string_view>
 #include <tuple>
 
@@ -59,6 +60,20 @@ void describe_all(const Members &members, uint64_t flag, const std::vector<size_
     }
 }
 
+// Elsewhere than with its parent it is not looked for.
+void note_outside(const Members &members)
+{
+    std::set<uint32_t> here;
+    for (const auto &member : members)
+        here.insert(member->description().process.pid);
+    for (const auto &member : members) {
+        Description &d = member->description();
+        d.shares_outside =
+            !here.contains(d.process.ppid) &&
+            are_sharers(CLONE_FS, d.proc.pid(), static_cast<pid_t>(d.process.ppid)) == true;
+    }
+}
+
 } // namespace
 
 void describe_sharing(const Members &members)
@@ -70,6 +85,7 @@ void describe_sharing(const Members &members)
         places[{process.cwd, process.root, process.umask}].push_back(i);
         all.push_back(i);
     }
+    note_outside(members);
     if (members.size() < 2)
         return;
     for (const auto &[place, some] : places)

@@ -85,7 +85,8 @@ struct Description {
     std::vector<image::Thread> threads; // main thread first
     std::vector<image::CallFilter> call_filters;
     std::vector<image::ThreadFilters> thread_filters; // of threads that are under some
-    bool has_own_keys = false; // in keyrings of its own or of its threads, which are not saved
+    bool has_own_keys = false;   // in keyrings of its own or of its threads, which are not saved
+    bool shares_outside = false; // its working directory, with its parent, which is not saved
     std::vector<image::Region> regions; // one per mapping, then vdso and vvar
     std::vector<image::Guard> guards;
     std::vector<image::AioContext> aio_contexts;
