@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A child and a grandchild with the working directory and umask of their parent (CLONE_FS): what
 // one of them changes has changed for all. Another child has its own, alike at first. With APART
-// all have.
+// all have. With LARGE they have so much memory alike that they come back as copies of their
+// parents.
 #include "probe.h"
 
 #include <sched.h>
@@ -27,6 +28,10 @@ struct member {
 
 static struct member child = {0, {-1, -1}}, grandchild = {0, {-1, -1}}, apart = {0, {-1, -1}};
 static char one[4096], two[4096], stacks[3][64 << 10] __attribute__((aligned(16)));
+
+#ifdef LARGE
+static char memory[2 << 20];
+#endif
 
 static ino_t number_of(const char *path)
 {
@@ -117,6 +122,9 @@ int main(int argc, char **argv)
     snprintf(two, sizeof two, "%s", probe_path("two"));
     mkdir(one, 0700);
     mkdir(two, 0700);
+#ifdef LARGE
+    probe_fill(memory, sizeof memory, 3);
+#endif
     reset();
     PROBE_TRY(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, grandchild.ends));
     make(&child, make_and_serve, stacks[0], SHARED);
@@ -137,6 +145,9 @@ int main(int argc, char **argv)
         probe_equal("umask that the grandchild has set", SHARED != 0 ? 027 : 022, mask());
         check("the child afterwards", &child, SHARED != 0, first, 022);
         check("another child afterwards", &apart, false, first, 022);
+#ifdef LARGE
+        probe_filled("memory", memory, sizeof memory, 3);
+#endif
     } while (probe_more());
     close(child.ends[0]);
     close(grandchild.ends[0]);

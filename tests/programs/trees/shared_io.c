@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A child with its parent's I/O context (CLONE_IO): they have one I/O priority. Another child has a
-// context of its own.
+// context of its own. There is so much memory that they come back as copies of the parent.
 #include "probe.h"
 
 #include <linux/ioprio.h>
@@ -17,6 +17,7 @@ struct member {
 
 static struct member child = {0, {-1, -1}}, apart = {0, {-1, -1}};
 static char stacks[2][64 << 10] __attribute__((aligned(16)));
+static char memory[2 << 20];
 
 static int level(void)
 {
@@ -75,6 +76,7 @@ static void compare(const char *what, bool shared, pid_t other)
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
+    probe_fill(memory, sizeof memory, 3);
     set_level(FIRST);
     make(&child, stacks[0], CLONE_IO);
     make(&apart, stacks[1], 0);
@@ -91,6 +93,7 @@ int main(int argc, char **argv)
         ask(other, THIRD);
         probe_equal("I/O priority that the child has set", THIRD, level());
         probe_equal("I/O priority of another child", FIRST, ask(&apart, 0));
+        probe_filled("memory", memory, sizeof memory, 3);
         if (!probe_told("newids")) {
             compare("I/O context with the child", true, child.pid);
             compare("I/O context with another child", false, apart.pid);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images that say what an open file holds, and have no such open file, or no file to it: a restart
-// is refused by name.
+// Images that say what an open file holds, and have no such open file, or no file to it, or that a
+// process shares with a parent what it cannot: a restart is refused by name.
 #include "forged_image.hpp"
 
 #include <cerrno>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 namespace cryo::restore {
@@ -15,6 +16,28 @@ constexpr uint32_t nothing = 11; // OPEN_FILE
 
 class ForgedKinds : public ForgedImage
 {};
+
+image::Process sharing(uint32_t flags)
+{
+    image::Process process;
+    process.pid = process.pgid = process.sid = member;
+    process.cwd = "/";
+    process.shares = flags;
+    return process;
+}
+
+// The process would change the working directory of cr_restart.
+TEST_F(ForgedKinds, ADirectoryThatIsSharedWithNoParentIsRefused)
+{
+    add(sharing(CLONE_FS));
+    expect_refusal(EINVAL, "shares with its parent");
+}
+
+TEST_F(ForgedKinds, SharedMemoryIsRefused)
+{
+    add(sharing(CLONE_VM | CLONE_FS));
+    expect_refusal(ENOTSUP, "(clone flags 0x100)");
+}
 
 TEST_F(ForgedKinds, AnEventfdOfNoOpenFileIsRefused)
 {

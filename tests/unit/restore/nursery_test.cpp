@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <string>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 
@@ -168,9 +169,10 @@ TEST_F(NurseryTest, ChildrenShareWhatTheyShared)
         return static_cast<int>(nursery.add(child));
     };
     const int root = add(nobody, 0);
-    const int sharer = add(root, CLONE_FS);
+    constexpr uint64_t all = CLONE_FS | CLONE_IO | CLONE_SYSVSEM;
+    const int sharer = add(root, all);
     const int apart = add(sharer, 0);
-    const int third = add(sharer, CLONE_FS);
+    const int third = add(sharer, all);
     auto born = nursery.make();
     ASSERT_TRUE(born) << born.error().text();
     const auto pid = [&](int i) { return (*born)[static_cast<size_t>(i)]; };
@@ -183,6 +185,11 @@ TEST_F(NurseryTest, ChildrenShareWhatTheyShared)
     EXPECT_EQ(shares(root, third), true);
     EXPECT_EQ(shares(sharer, apart), false);
     EXPECT_EQ(cryo::capture::are_sharers(CLONE_FS, getpid(), pid(root)), false);
+    const std::vector<std::vector<size_t>> expected = {{0, 1, 3}};
+    EXPECT_EQ(cryo::capture::sharers(CLONE_SYSVSEM, *born), expected);
+    if (syscall(SYS_ioprio_set, 1, 0, 0) == 0) {
+        EXPECT_EQ(cryo::capture::sharers(CLONE_IO, *born), expected);
+    }
     nursery.end_all();
 }
 
