@@ -37,12 +37,13 @@ void describe_group(const Members &members, uint64_t flag, const std::vector<siz
         } else if (eldest == nullptr) {
             eldest = &member;
         } else {
-            d.problems.add(fmt::format("it shares {} with process {}, and not with its parent ({})",
+            d.problems.add(fmt::format("it shares {} with process {} ({}), and with no parent that "
+                                       "is saved",
                                        what_is_shared(flag), eldest->relation().pid,
                                        flag == CLONE_FS   ? "CLONE_FS"
                                        : flag == CLONE_IO ? "CLONE_IO"
                                                           : "CLONE_SYSVSEM"),
-                           "let their parent live and share it, too");
+                           "save a parent with them that shares it, too, or end one of them");
         }
     }
 }
@@ -81,7 +82,8 @@ void describe_sharing(const Members &members)
     std::map<std::tuple<std::string_view, std::string_view, uint32_t>, std::vector<size_t>> places;
     std::vector<size_t> all;
     for (size_t i = 0; i < members.size(); i++) {
-        const image::Process &process = members[i]->description().process;
+        image::Process &process = members[i]->description().process;
+        process.shares = 0;
         places[{process.cwd, process.root, process.umask}].push_back(i);
         all.push_back(i);
     }
