@@ -4,12 +4,16 @@
 
 #include "image/sink.hpp"
 #include "image/writer.hpp"
+#include "look/sharing.hpp"
 
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,6 +80,7 @@ class CompareMemory : public testing::Test
 
     unsigned char *memory_ = nullptr;
     Saved saved_;
+    std::unique_ptr<image::Image> image_;
 
   private:
     void write_image()
@@ -100,7 +105,6 @@ class CompareMemory : public testing::Test
     }
 
     std::string path_;
-    std::unique_ptr<image::Image> image_;
 };
 
 constexpr const char *all_equal = "where nothing was";
@@ -144,6 +148,53 @@ TEST(CheckRoom, MoreThanThereIs)
     ASSERT_FALSE(refused);
     EXPECT_EQ(ENOMEM, refused.error().code());
     EXPECT_NE(std::string::npos, refused.error().text().find("do without --rehearse"));
+}
+
+class CompareSharing : public CompareMemory
+{
+  protected:
+    // Of a child made with the flags of which the image says that they were these.
+    std::string said_of(uint64_t made, uint32_t saved)
+    {
+        const long child = syscall(SYS_clone, made | SIGCHLD, 0, 0, 0, 0);
+        if (child == 0) {
+            for (;;)
+                pause();
+        }
+        image::Process &process = saved_.process;
+        process.pid = static_cast<uint32_t>(child);
+        process.uid = process.euid = process.suid = process.fsuid = getuid();
+        process.gid = process.egid = process.sgid = process.fsgid = getgid();
+        process.cap_inheritable = process.cap_permitted = ~uint64_t(0);
+        process.cap_effective = process.cap_ambient = ~uint64_t(0);
+        process.umask = umask(0);
+        umask(process.umask);
+        process.shares = saved;
+        Newborn kin;
+        kin.parent = 0;
+        const RestartPlan plan;
+        const Result<void> same =
+            compare_process({*image_, *image_, saved_, plan, static_cast<pid_t>(child), kin});
+        kill(static_cast<pid_t>(child), SIGKILL);
+        waitpid(static_cast<pid_t>(child), nullptr, 0);
+        return same ? std::string() : same.error().text();
+    }
+};
+
+TEST_F(CompareSharing, WithTheParent)
+{
+    if (!capture::are_sharers(CLONE_FS, getpid(), getpid()))
+        GTEST_SKIP() << "kcmp(2) may not be called here";
+    constexpr const char *what = "shares its working directory, root and umask with its parent";
+    constexpr const char *not_so = "does not share its working directory";
+    EXPECT_NE(said_of(CLONE_FS, 0).find(what), std::string::npos);
+    EXPECT_NE(said_of(0, CLONE_FS).find(not_so), std::string::npos);
+    for (const uint32_t both : {0, CLONE_FS, CLONE_FS | CLONE_SYSVSEM}) {
+        const std::string said = said_of(both, both);
+        EXPECT_EQ(said.find("its working directory, root"), std::string::npos) << said;
+    }
+    EXPECT_NE(said_of(CLONE_FS, CLONE_FS | CLONE_SYSVSEM).find("does not share"),
+              std::string::npos);
 }
 
 } // namespace
