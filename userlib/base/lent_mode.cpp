@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/lent_mode.hpp"
 
+#include "base/undoing.hpp"
+
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,14 +52,23 @@ Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<F
     // The file found, whatever its name leads to by now.
     const std::string path = fmt::format("/proc/self/fd/{}", found.fd.get());
     const mode_t mode = now.st_mode & 07777;
+    const mode_t lent = mode | want;
     // A signal that ends the restart must not leave the mode behind.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (chmod(path.c_str(), mode | want) == 0) {
-        fd = open();
-        chmod(path.c_str(), mode);
+    {
+        // The next look would take it for the file's own.
+        const Undoing after_a_kill("cr_mode", {found.fd.get()}, [&] {
+            struct stat then = {};
+            if (fstat(found.fd.get(), &then) == 0 && (then.st_mode & 07777) == lent)
+                chmod(path.c_str(), mode);
+        });
+        if (chmod(path.c_str(), lent) == 0) {
+            fd = open();
+            chmod(path.c_str(), mode);
+        }
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     return fd;

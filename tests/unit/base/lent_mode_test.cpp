@@ -4,10 +4,15 @@
 #include "base/lent_mode.hpp"
 
 #include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <fcntl.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
 
 namespace cryo {
 
@@ -74,6 +79,44 @@ TEST_F(LentMode, IsThatOfNowWhereAnotherProcessHasLentItMeanwhile)
     }));
     EXPECT_EQ(2, tries);
     EXPECT_EQ(0400U, mode());
+}
+
+TEST_F(LentMode, IsGivenBackWhenItsProcessIsKilled)
+{
+    set(0040);
+    const Found found = find();
+    const pid_t killed = fork();
+    ASSERT_GE(killed, 0);
+    if (killed == 0) {
+        int tries = 0;
+        static_cast<void>(open_lent(found, O_RDONLY, [&] {
+            if (tries++ > 0) {
+                struct stat now = {};
+                if (fstat(found.fd.get(), &now) != 0 || (now.st_mode & 07777) != 0440)
+                    _exit(1);
+                kill(getpid(), SIGKILL);
+            }
+            return Result<Fd>(Error(EACCES, path_));
+        }));
+        _exit(2);
+    }
+    int status = 0;
+    ASSERT_EQ(killed, waitpid(killed, &status, 0));
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(30);
+    while (mode() != 0040 && Clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_EQ(0040U, mode());
+}
+
+TEST_F(LentMode, LeavesNoProcessBehind)
+{
+    set(0040);
+    const Found found = find();
+    EXPECT_TRUE(open_lent(found, O_RDONLY, [&] { return open(found); }));
+    EXPECT_EQ(-1, waitpid(-1, nullptr, WNOHANG | __WALL));
+    EXPECT_EQ(ECHILD, errno);
 }
 
 } // namespace cryo
