@@ -57,21 +57,31 @@ bool is_sequential(const FileNote &note)
 struct Common {
     MPI_Offset size; // when it was saved
     MPI_Offset shared_position;
-    MPI_Offset now; // the size before anybody has cut it back
+    MPI_Offset now;    // the size before anybody has cut it back
+    MPI_Offset untold; // not 0: a member cannot tell it
 };
 
 // Members that have not used the shared position do not know it. The size that the file has now is
 // agreed on, too: all members cut it back or none does, and one that asked for it later could find
 // that another has cut it back already.
+// A member that cannot tell it takes part, or the others would wait for it for ever.
 bool agree(MPI_Comm comm, MPI_File real, const FileNote &note, Common &common, Why &why)
 {
-    Common mine = {note.size, note.shared_position, 0};
-    return worked(call(stock.File_get_size, real, &mine.now), "the size of a file", why) &&
-           worked(call(stock.Allreduce, static_cast<const void *>(&mine),
-                       static_cast<void *>(&common), 3,
-                       static_cast<MPI_Datatype>(object_of(MPI_OFFSET)->real),
-                       static_cast<MPI_Op>(object_of(MPI_MAX)->real), comm),
-                  "agreeing on the size of a file", why);
+    Common mine = {note.size, note.shared_position, 0, 0};
+    const bool told = worked(call(stock.File_get_size, real, &mine.now), "the size of a file", why);
+    if (!told) {
+        mine.now = 0;
+        mine.untold = 1;
+    }
+    if (!worked(call(stock.Allreduce, static_cast<const void *>(&mine),
+                     static_cast<void *>(&common), 4,
+                     static_cast<MPI_Datatype>(object_of(MPI_OFFSET)->real),
+                     static_cast<MPI_Op>(object_of(MPI_MAX)->real), comm),
+                "agreeing on the size of a file", why))
+        return false;
+    if (told && common.untold != 0)
+        return refuse(why, "another rank cannot tell the size of %s", note.name);
+    return told;
 }
 
 bool cut_back(MPI_File real, const Common &common, const FileNote &note, Why &why)
