@@ -4,6 +4,7 @@
 #include "look/diagnostics.hpp"
 #include "look/internet_address.hpp"
 
+#include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
 #include <linux/inet_diag.h>
@@ -15,7 +16,8 @@ namespace cryo::capture {
 namespace {
 
 // The kernel finds a socket by its own address (src) and that of its peer (dst).
-uint64_t inode_of_tcp_peer(const SocketLook &look)
+// 0: there is none.
+Result<uint64_t> inode_of_tcp_peer(const SocketLook &look)
 {
     const InternetAddress own(look.local), peer(look.peer);
     inet_diag_req_v2 request = {};
@@ -44,17 +46,24 @@ uint64_t inode_of_tcp_peer(const SocketLook &look)
         return true;
     };
     const Result<bool> found = find_diagnosed<inet_diag_msg>(request, visit, Asking::one);
-    return found && *found ? inode : 0;
+    // So the kernel says that there is no such socket.
+    if (!found && found.error().code() != ENOENT)
+        return found.error();
+    return inode;
 }
 
 } // namespace
 
-std::string link_of_peer(const SocketLook &look)
+Result<std::string> link_of_peer(const SocketLook &look)
 {
     uint64_t inode = look.peer_inode;
-    if ((look.domain == AF_INET || look.domain == AF_INET6) && look.kind == SOCK_STREAM)
-        inode = inode_of_tcp_peer(look);
-    return inode == 0 ? "" : fmt::format("socket:[{}]", inode);
+    if ((look.domain == AF_INET || look.domain == AF_INET6) && look.kind == SOCK_STREAM) {
+        const Result<uint64_t> found = inode_of_tcp_peer(look);
+        if (!found)
+            return found.error();
+        inode = *found;
+    }
+    return inode == 0 ? std::string() : fmt::format("socket:[{}]", inode);
 }
 
 } // namespace cryo::capture

@@ -93,20 +93,22 @@ Result<UnacceptedQueue> unaccepted_at(const SocketLook &listener)
     return queue;
 }
 
-bool is_left_here(const Unaccepted &one, int family)
+Result<bool> is_left_here(const Unaccepted &one, int family)
 {
     const auto bytes_of = [family](const InternetAddress &address) {
         sockaddr_storage storage;
         const socklen_t size = address.as(family, storage);
         return std::string(reinterpret_cast<const char *>(&storage), size);
     };
+    if (!one.ended || !one.local.is_loopback() || !one.peer.is_loopback())
+        return false;
     SocketLook end;
     end.domain = family;
     end.kind = SOCK_STREAM;
     end.local = bytes_of(one.local);
     end.peer = bytes_of(one.peer);
-    return one.ended && one.local.is_loopback() && one.peer.is_loopback() &&
-           link_of_peer(end).empty();
+    const Result<std::string> caller = link_of_peer(end);
+    return caller ? Result<bool>(caller->empty()) : caller.error();
 }
 
 } // namespace cryo::capture

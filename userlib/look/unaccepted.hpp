@@ -32,6 +32,6 @@ struct UnacceptedQueue {
 // Of this port and family, also if they wait at another socket that shares the port.
 Result<UnacceptedQueue> unaccepted_at(const SocketLook &listener);
 // Whether its caller has closed its end: surely, as both are on the loopback interface.
-bool is_left_here(const Unaccepted &one, int family);
+Result<bool> is_left_here(const Unaccepted &one, int family);
 
 } // namespace cryo::capture

@@ -113,7 +113,9 @@ TEST(SessionPeers, AListenerIsNoPeer)
     look.peer.assign(reinterpret_cast<const char *>(&at), sizeof(at));
     at.sin_port = htons(1); // no client has it
     look.local.assign(reinterpret_cast<const char *>(&at), sizeof(at));
-    EXPECT_EQ("", link_of_peer(look));
+    const Result<std::string> link = link_of_peer(look);
+    ASSERT_TRUE(link);
+    EXPECT_EQ("", *link);
 }
 
 } // namespace

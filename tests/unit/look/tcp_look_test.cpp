@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "look/tcp_look.hpp"
 #include "look/unaccepted.hpp"
+#include "no_more_descriptors.hpp"
 
+#include <cerrno>
 #include <chrono>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -227,11 +229,21 @@ TEST(Unaccepted, WhatWaitsInThemIsTold)
     ASSERT_EQ(1U, all.size());
     EXPECT_EQ(0U, all[0].unread) << "the end is no byte";
     EXPECT_TRUE(all[0].ended);
-    EXPECT_FALSE(is_left_here(all[0], AF_INET));
+    Result<bool> left = is_left_here(all[0], AF_INET);
+    ASSERT_TRUE(left);
+    EXPECT_FALSE(*left);
+    {
+        const NoMoreDescriptors none;
+        left = is_left_here(all[0], AF_INET);
+    }
+    ASSERT_FALSE(left) << "the kernel could not be asked";
+    EXPECT_EQ(EMFILE, left.error().code());
     caller.reset();
     all = server.waiting(true);
     ASSERT_EQ(1U, all.size());
-    EXPECT_TRUE(is_left_here(all[0], AF_INET));
+    left = is_left_here(all[0], AF_INET);
+    ASSERT_TRUE(left);
+    EXPECT_TRUE(*left);
     const Fd accepted(accept4(server.fd.get(), nullptr, nullptr, SOCK_CLOEXEC));
     EXPECT_TRUE(server.waiting(true).empty());
 

@@ -3,18 +3,17 @@
 
 #include "base/fd.hpp"
 #include "look/socket_look.hpp"
+#include "no_more_descriptors.hpp"
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,26 +23,6 @@
 namespace cryo::capture {
 
 namespace {
-
-// No descriptor can be opened meanwhile, not even a socket for the kernel's diagnostics.
-class NoMoreDescriptors
-{
-  public:
-    NoMoreDescriptors()
-    {
-        EXPECT_EQ(0, getrlimit(RLIMIT_NOFILE, &before_));
-        const Fd next(open("/dev/null", O_RDONLY | O_CLOEXEC));
-        rlimit now = before_;
-        now.rlim_cur = static_cast<rlim_t>(next.get());
-        EXPECT_EQ(0, setrlimit(RLIMIT_NOFILE, &now));
-    }
-    ~NoMoreDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-    NoMoreDescriptors(const NoMoreDescriptors &) = delete;
-    NoMoreDescriptors &operator=(const NoMoreDescriptors &) = delete;
-
-  private:
-    rlimit before_ = {};
-};
 
 // A UDP socket with a port on the loopback interface.
 struct Bound {

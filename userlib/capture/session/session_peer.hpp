@@ -5,7 +5,7 @@
 //
 //     SessionsPeers peers; // of one look at all descriptors
 //     const std::string way_out = "--sockets=close brings it back as closed" +
-//                                 peers.offer(412, {412, 413}, link_of_peer(look), O_RDWR);
+//                                 peers.offer(412, {412, 413}, *link_of_peer(look), O_RDWR);
 #pragma once
 
 #include <cstdint>

@@ -53,6 +53,13 @@ std::string way_out_of(const SocketLook &look)
                                                : "");
 }
 
+std::string offer_of(Saving &saving, const Seen &seen, const SocketLook &look)
+{
+    const Result<std::string> peer = capture::link_of_peer(look);
+    return peer ? saving.offer(seen, *peer)
+                : "; which process has the other end is not known: " + peer.error().text();
+}
+
 // Kinds of sockets that can be restored at all.
 bool is_known(const SocketLook &look)
 {
@@ -370,7 +377,7 @@ Result<void> Sockets::save_sockets()
                                            seen->fd, name));
             else if (!close_)
                 saving_.refuse(*seen, name + why_not_kept(socket),
-                               way_out_of(look) + saving_.offer(*seen, capture::link_of_peer(look)),
+                               way_out_of(look) + offer_of(saving_, *seen, look),
                                is_to_be_accepted(look) ? Passing::soon : Passing::when_gone);
         } else if (look.ended) {
             record.state = SocketState::closed;

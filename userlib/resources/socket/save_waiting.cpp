@@ -109,7 +109,10 @@ Result<void> Sockets::find_tcp_callers(SeenSocket &socket)
                    InternetAddress(look.peer).same(one.local);
         });
         if (caller == looked_at_.end()) {
-            if (!capture::is_left_here(one, listener.domain))
+            const Result<bool> left = capture::is_left_here(one, listener.domain);
+            if (!left)
+                return left.error();
+            if (!*left)
                 return Error(ENOTSUP, "one of them comes from outside");
             callers.push_back(0);
             shut_down.push_back(0);
