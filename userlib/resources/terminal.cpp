@@ -4,6 +4,7 @@
 // cr_restart's.
 #include "resources/terminal.hpp"
 
+#include "base/undoing.hpp"
 #include "resources/every_kind.hpp"
 #include "resources/reopening.hpp"
 #include "sys/terminal_queue.hpp"
@@ -15,6 +16,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <optional>
 #include <poll.h>
 #include <set>
 #include <sys/stat.h>
@@ -105,14 +107,19 @@ std::set<dev_t> own_terminals(const Saving &saving)
 }
 
 // While its exclusive mode (TIOCEXCL) is off, a plain user, too, may open the terminal once more.
+// It comes on again if this process is killed, too: another one could open the terminal of a
+// program that believes to have it for itself.
 class Shared
 {
   public:
     explicit Shared(int slave)
     {
         int exclusive = 0;
-        if (ioctl(slave, TIOCGEXCL, &exclusive) == 0 && exclusive != 0 &&
-            ioctl(slave, TIOCNXCL) == 0)
+        if (ioctl(slave, TIOCGEXCL, &exclusive) != 0 || exclusive == 0)
+            return;
+        const auto undo = [slave] { ioctl(slave, TIOCEXCL); };
+        after_a_kill_.emplace("cr_terminal", std::vector<int>{slave}, undo);
+        if (ioctl(slave, TIOCNXCL) == 0)
             slave_ = slave;
     }
     ~Shared()
@@ -127,6 +134,7 @@ class Shared
 
   private:
     int slave_ = -1;
+    std::optional<Undoing> after_a_kill_;
 };
 
 Result<void> save_all(Saving &saving)

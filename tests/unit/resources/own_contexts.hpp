@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <deque>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -125,10 +126,16 @@ class OwnSaving : public Saving
     Result<std::vector<WatchedPath>> watched(const Seen &) override { return watched_; }
     Result<std::string> messages(const Seen &) override { return Error(ENOSYS, "no agent"); }
 
-    Result<TerminalContents> terminal(const Seen &) override { return terminal_; }
+    Result<TerminalContents> terminal(const Seen &) override
+    {
+        if (before_terminal_)
+            before_terminal_();
+        return terminal_;
+    }
 
     std::vector<WatchedPath> watched_;
     TerminalContents terminal_;
+    std::function<void()> before_terminal_; // while the queues are read
     PipeChoice pipe_choice_;
     std::set<int> standard_; // its standard descriptors have these numbers
 

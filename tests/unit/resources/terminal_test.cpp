@@ -3,10 +3,15 @@
 // that on which the program was started.
 #include "own_contexts.hpp"
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <termios.h>
+#include <thread>
+#include <unistd.h>
 
 namespace cryo::resources {
 
@@ -84,6 +89,51 @@ TEST_F(Terminals, AnEndThatIsRedirectedStaysSo)
     ASSERT_TRUE(opened) << opened.error().text();
     EXPECT_TRUE(isatty(opening.fd(1)));
     EXPECT_FALSE(isatty(opening.fd(2)));
+}
+
+bool is_exclusive(const Fd &terminal)
+{
+    int exclusive = 0;
+    EXPECT_EQ(ioctl(terminal.get(), TIOCGEXCL, &exclusive), 0);
+    return exclusive != 0;
+}
+
+TEST_F(Terminals, OneIsNotExclusiveOnlyWhileItIsRead)
+{
+    const Fd slave = open_slave();
+    ASSERT_TRUE(slave);
+    ASSERT_EQ(ioctl(slave.get(), TIOCEXCL), 0);
+    saving_.add(std::move(master_));
+    saving_.add(Fd(fcntl(slave.get(), F_DUPFD_CLOEXEC, 0)));
+    bool is_meanwhile = true;
+    saving_.before_terminal_ = [&] { is_meanwhile = is_exclusive(slave); };
+    ASSERT_TRUE(saving_.save_all());
+    EXPECT_FALSE(is_meanwhile);
+    EXPECT_TRUE(is_exclusive(slave));
+}
+
+TEST_F(Terminals, OneIsExclusiveAgainIfTheCheckpointIsKilled)
+{
+    const Fd slave = open_slave();
+    ASSERT_TRUE(slave);
+    ASSERT_EQ(ioctl(slave.get(), TIOCEXCL), 0);
+    saving_.add(std::move(master_));
+    saving_.add(Fd(fcntl(slave.get(), F_DUPFD_CLOEXEC, 0)));
+    saving_.before_terminal_ = [] { kill(getpid(), SIGKILL); };
+    const pid_t killed = fork();
+    ASSERT_GE(killed, 0);
+    if (killed == 0) {
+        static_cast<void>(saving_.save_all());
+        _exit(1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(killed, &status, 0), killed);
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(30);
+    while (!is_exclusive(slave) && Clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(is_exclusive(slave));
 }
 
 TEST_F(Terminals, AMasterAloneIsRefused)
