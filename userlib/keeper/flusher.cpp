@@ -215,4 +215,10 @@ Result<double> Flusher::end()
     return monotonic_now() - begun_;
 }
 
+void Flusher::give_up()
+{
+    kill(child_, SIGKILL);
+    static_cast<void>(end());
+}
+
 } // namespace cryo::keeper

@@ -50,6 +50,8 @@ class Flusher
     Result<void> begin(unsigned keep, const Images &images, const std::vector<int> &locks);
     // Waits for the end of copying. Returns the seconds that it took.
     Result<double> end();
+    // Ends it early.
+    void give_up();
     // The images of the first directory that have to stay until then.
     const std::set<std::string> &copying() const { return copying_; }
 

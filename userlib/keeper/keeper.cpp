@@ -324,20 +324,35 @@ void Keeper::tidy()
 
 void Keeper::flush()
 {
-    if (!flusher_ || flusher_->active())
+    if (!flusher_)
+        return;
+    lacks_image_ = flusher_->active();
+    if (lacks_image_)
         return;
     if (job_place_)
         return flush_job();
     if (remote_)
         return flush_to_remote();
+    const Images images = announce_copies();
+    begin_copying(images, {state_->lock(), second_state_->lock()});
+}
+
+void Keeper::begin_copying(const Images &images, const std::vector<int> &locks)
+{
+    const Result<void> begun = flusher_->begin(settings_.keep, images, locks);
+    lacks_image_ = !begun;
+    if (!begun)
+        warn(begun.error());
+}
+
+// In the second directory's list, before they are copied.
+Images Keeper::announce_copies()
+{
     Images images = second_state_->images();
     images.merge(state_->images());
-    second_state_->set_images(images);        // before they are copied
+    second_state_->set_images(images);
     static_cast<void>(second_state_->save()); // if that fails, copying reports why
-    if (Result<void> begun =
-            flusher_->begin(settings_.keep, images, {state_->lock(), second_state_->lock()});
-        !begun)
-        warn(begun.error());
+    return images;
 }
 
 void Keeper::flushed()
@@ -368,6 +383,7 @@ void Keeper::flushed()
 // Checkpoints continue, and the error names another file each time: it is reported only once.
 void Keeper::copying_failed(const Error &error)
 {
+    lacks_image_ = error.code() != EEXIST; // else another try finds the same
     const std::string text = error.within("copying to " + settings_.second).text();
     note(text);
     if (!copying_fails_)
@@ -434,21 +450,7 @@ void Keeper::work()
             last_made_ = true;
         due = late && !saved ? ended + again_s : next_due(begun, ended);
     }
-    if (metrics_)
-        metrics_->remove();            // an age that grows for ever would be an alert for ever
-    if (state_->get("pid", 0) == pid_) // it has been saved at least once
-        remember();
-    state_->give_back(settings_.made_directory);
-    if (second_state_)
-        second_state_->give_back(settings_.made_second);
-    if (!flusher_ || !flusher_->active())
-        return;
-    // Let the copying end. Neither a reader of the program's errors nor a restart waits for it, as
-    // standard error is closed and the locks are released.
-    if (freopen("/dev/null", "w", stderr) == nullptr)
-        return;
-    if (const Result<double> took = flusher_->end(); took)
-        note(fmt::format("{}: {} is complete", settings_.second, newest_there()));
+    finish();
 }
 
 } // namespace cryo::keeper

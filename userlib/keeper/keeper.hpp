@@ -20,6 +20,9 @@
 
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 namespace cryo::keeper {
 
@@ -42,6 +45,8 @@ class Keeper
     Result<Cost> take(const std::string &name);
     void tidy();
     void flush();
+    void begin_copying(const Images &images, const std::vector<int> &locks);
+    Images announce_copies();
     void flushed();
     void copying_failed(const Error &error);
     double next_due(double begun, double ended) const;
@@ -56,6 +61,7 @@ class Keeper
     Result<void> check_remote();
     void name_series();
     void flush_to_remote();
+    void announce_sent(const std::set<std::string> &names);
     void note_sent();
     void note_not_sent(const std::set<std::string> &names);
     Result<void> check_job_place();
@@ -65,6 +71,11 @@ class Keeper
     void note_image(const std::string &name);
     void note_copies();
     std::string newest_in(const Series &series) const;
+    void finish();
+    void announce_last();
+    bool is_taken_over() const;
+    void forget_sent(const std::set<std::string> &names);
+    bool end_copying(double until);
 
     Settings settings_;
     pid_t pid_;
@@ -75,8 +86,9 @@ class Keeper
     std::shared_ptr<const RemoteSeries> remote_;   // in its place
     std::optional<elsewhere::JobPlace> job_place_; // in its place, of an MPI job
     unsigned made_meanwhile_ = 0;                  // snapshots, since the copying began
-    std::string remote_newest_;                    // what that has, or is being sent
-    Images going_; // what it is to remove, of the images sent before
+    bool lacks_image_ = false;  // the second place: the last one, and it is not being copied
+    std::string remote_newest_; // what that has, or is being sent
+    Images going_;              // what it is to remove, of the images sent before
     Schedule schedule_;
     std::optional<Flusher> flusher_;
     std::optional<State> state_;

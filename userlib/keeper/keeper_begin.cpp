@@ -140,16 +140,21 @@ Result<void> Keeper::check_remote()
 void Keeper::flush_to_remote()
 {
     remember(); // that the series is ours, before there is an image of it
-    Images sent = state_->sent();
+    const Images sent = state_->sent();
     const Result<Images> here = series_.still_there(sent);
     going_ = here ? sent : Images();
     for (const auto &[name, id] : here ? *here : Images())
         going_.erase(name);
-    if (Result<void> begun = flusher_->begin(settings_.keep, sent, {state_->lock()}); !begun)
-        return warn(begun.error());
-    // Before they are there: what the list has is removed one day.
+    begin_copying(sent, {state_->lock()});
+    announce_sent(flusher_->copying());
+}
+
+// Before they are there: what the list has is removed one day.
+void Keeper::announce_sent(const std::set<std::string> &names)
+{
+    Images sent = state_->sent();
     const Images images = state_->images();
-    for (const std::string &name : flusher_->copying()) {
+    for (const std::string &name : names) {
         if (const auto known = images.find(name); known != images.end())
             sent.insert(*known);
         if (remote_newest_.empty() || Series::comes_before(remote_newest_, name))
@@ -198,8 +203,7 @@ void Keeper::flush_job()
 {
     remember(); // that the place is ours, before there is a snapshot
     made_meanwhile_ = 0;
-    if (Result<void> begun = flusher_->begin(settings_.keep, {}, {state_->lock()}); !begun)
-        warn(begun.error());
+    begin_copying({}, {state_->lock()});
 }
 
 void Keeper::job_flushed(double took)

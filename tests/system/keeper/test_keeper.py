@@ -62,7 +62,8 @@ class Keeper(unittest.TestCase):
             self.kill(program)
         keepers += [self.state(directory).get("keeper") for directory in ("one", "two")]
         for keeper in filter(None, keepers):  # nothing writes into a directory, or removes it
-            wait_until("the end of the keeper", lambda pid=keeper: not exists(pid))
+            wait_until("the end of the keeper",  # which waits for its copiers
+                       lambda pid=keeper: self.end_copiers(pid) or not exists(pid))
 
     def path(self, *names):
         return os.path.join(self.top, *names)
@@ -247,7 +248,6 @@ class Keeper(unittest.TestCase):
         program = self.start("--interval", "1h", "--into", "one", "--second", "two", "--bandwidth", "1",
                              "--keep", "1", "--delta=none")
         keeper = wait_until("the keeper", lambda: self.keeper_of(program.pid))
-        self.addCleanup(self.end_copiers, keeper)  # the keeper waits for them
         for number in (1, 2, 3):
             before = self.committed()
             os.kill(keeper, signal.SIGUSR1)
