@@ -98,7 +98,8 @@ class JobPush
     const JobSending &how_;
     JobAtServer made_;
     std::vector<Measured> measured_;
-    std::map<std::string, StoredImage> there_; // by their names
+    std::map<std::string, StoredImage> there_;  // by their names
+    std::map<std::string, StoredImage> former_; // when this push began
 };
 
 Result<void> JobPush::look(Client &client)
@@ -197,14 +198,16 @@ Result<void> JobPush::commit(Client &client)
     return kept ? Result<void>() : Result<void>(kept.error());
 }
 
-// What is there and not named any more. The snapshots are complete whatever happens here.
+// What is there and not named any more. What has come since is another push's, which is under way
+// and may still need it: the next one removes it. The snapshots are complete whatever happens here.
 void JobPush::remove_former(Client &client)
 {
     std::set<std::string> used = {std::string(store::manifest_name)};
     for (const StoredFile &file : made_.manifest.files)
         used.insert(name_of(file));
     for (const auto &[name, image] : there_) {
-        if (used.contains(name))
+        const auto former = former_.find(name);
+        if (used.contains(name) || former == former_.end() || former->second.number != image.number)
             continue;
         if (const Result<void> removed = client.remove(image.image, image.checksum); !removed) {
             made_.notices.push_back("what was there before was not removed: " +
@@ -221,6 +224,7 @@ Result<JobAtServer> JobPush::run(const Connect &connect)
         // Whether the series may be used, before all is read.
         if (const Result<void> good = client ? look(*client) : client.error(); !good)
             return good.error();
+        former_ = there_;
     }
     if (const Result<void> measured = measure(); !measured)
         return measured.error();

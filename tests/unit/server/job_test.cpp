@@ -146,6 +146,39 @@ TEST_F(JobTest, OfTwoPushesAtOnceTheFirstToCommitHasThePlace)
     EXPECT_EQ(more, pulled("two"));
 }
 
+// What a push that was killed has left goes with the next one; what is being sent stays.
+TEST_F(JobTest, APushRemovesOnlyWhatWasThereWhenItBegan)
+{
+    ASSERT_TRUE(push(contents_of(first_)));
+    const auto named = [](char digit) { return ImageName{"job9", std::string(32, digit) + "-3"}; };
+    const auto send = [&](char digit) {
+        Client client = connect();
+        EXPECT_EQ(0, put(client, named(digit), "abc", Existing::replace));
+    };
+    send('0');
+    send('1');
+    store::Contents contents = contents_of(second_);
+    for (store::Content &one : contents.files) {
+        if (one.name != "global.data")
+            continue;
+        one.open = [&, reads = 0, open_it = one.open]() mutable {
+            if (reads++ == 1) { // it is sent
+                send('1');
+                send('2');
+            }
+            return open_it();
+        };
+    }
+    ASSERT_TRUE(push(contents));
+    EXPECT_FALSE(client_->find(named('0')));
+    EXPECT_TRUE(client_->find(named('1')));
+    EXPECT_TRUE(client_->find(named('2')));
+    EXPECT_EQ(second_, pulled("one"));
+    ASSERT_TRUE(push(contents_of(second_)));
+    EXPECT_FALSE(client_->find(named('1')));
+    EXPECT_FALSE(client_->find(named('2')));
+}
+
 TEST_F(JobTest, LeavesASeriesOfProgramsAlone)
 {
     ASSERT_EQ(0, put(*client_, {"job9", "monday"}, "image"));
