@@ -15,6 +15,7 @@
 #pragma once
 
 #include "base/result.hpp"
+#include "store/claimant.hpp"
 #include "store/client.hpp"
 
 #include <chrono>
@@ -27,23 +28,6 @@
 #include <thread>
 
 namespace cryo::store {
-
-// A process, on whichever machine.
-struct Claimant {
-    std::string id = {}; // by chance, of one claim
-    std::string host = {};
-    std::string machine = {}; // which start of it
-    std::string space = {};   // of process numbers
-    int pid = 0;
-    std::string started = {}; // when, as the machine counts
-
-    static Claimant self();
-    // None: that is no claim.
-    static std::optional<Claimant> parse(const std::string &text);
-    std::string text() const;
-    // For sure: it was a process of this machine.
-    bool has_ended() const;
-};
 
 inline constexpr std::string_view claim_name = "pushing";
 inline constexpr std::chrono::seconds claim_holds{600};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A directory that files are brought into: it appears under its name when all of them are in it,
-// synced, and is removed unless it gets that.
+// synced, and is removed unless it gets that: after a kill by the next one that wants the name.
 //
 //     Result<FreshDirectory> fresh = FreshDirectory::make("/scratch/run7", manifest);
 //     Result<Fd> file = fresh->create(manifest.files[0]);
