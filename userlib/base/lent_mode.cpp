@@ -38,6 +38,11 @@ bool can_be_lent(const struct stat &now, mode_t want)
 
 Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<Fd>()> &open)
 {
+    return open_lent(found.fd.get(), flags, open);
+}
+
+Result<Fd> open_lent(int file, int flags, const std::function<Result<Fd>()> &open)
+{
     Result<Fd> fd = open();
     if (fd || fd.error().code() != EACCES)
         return fd;
@@ -45,12 +50,12 @@ Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<F
     // now.
     struct stat now = {};
     const mode_t want = wanted(flags);
-    if (fstat(found.fd.get(), &now) == 0 && (now.st_mode & want) == want)
+    if (fstat(file, &now) == 0 && (now.st_mode & want) == want)
         return open();
     if (!can_be_lent(now, want))
         return fd;
     // The file found, whatever its name leads to by now.
-    const std::string path = fmt::format("/proc/self/fd/{}", found.fd.get());
+    const std::string path = fmt::format("/proc/self/fd/{}", file);
     const mode_t mode = now.st_mode & 07777;
     const mode_t lent = mode | want;
     // A signal that ends the restart must not leave the mode behind.
@@ -60,9 +65,9 @@ Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<F
     pthread_sigmask(SIG_SETMASK, &all, &before);
     {
         // The next look would take it for the file's own.
-        const Undoing after_a_kill("cr_mode", {found.fd.get()}, [&] {
+        const Undoing after_a_kill("cr_mode", {file}, [&] {
             struct stat then = {};
-            if (fstat(found.fd.get(), &then) == 0 && (then.st_mode & 07777) == lent)
+            if (fstat(file, &then) == 0 && (then.st_mode & 07777) == lent)
                 chmod(path.c_str(), mode);
         });
         if (chmod(path.c_str(), lent) == 0) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/common_memory.hpp"
 
+#include "base/lent_mode.hpp"
+#include "base/open_found.hpp"
 #include "resources/reopening.hpp"
 #include "sys/own_variable.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <string_view>
@@ -32,15 +35,16 @@ bool has_name(int fd, const std::string &path)
            own.st_ino == named.st_ino;
 }
 
-// Any user may make files there.
-Result<void> check_owner(int fd, const std::string &path)
+// The rank that has made it may have given it its mode already, by which even its user may not open
+// it. Any user may make files there.
+Result<Fd> find(const std::string &path)
 {
-    struct stat now;
-    if (fstat(fd, &now) != 0)
-        return Error::from_errno(path, errno);
-    if (!S_ISREG(now.st_mode) || now.st_uid != geteuid())
+    const Result<Found> found = look_at(path, Links::not_at_end);
+    if (!found)
+        return found.error();
+    if (!S_ISREG(found->status.st_mode) || found->status.st_uid != geteuid())
         return Error(EPERM, path + ": is another user's, or no file");
-    return {};
+    return open_lent(*found, O_RDWR, [&] { return open_found(*found, O_RDWR | O_NONBLOCK); });
 }
 
 Result<Locked> make_or_find(const std::string &path)
@@ -48,14 +52,16 @@ Result<Locked> make_or_find(const std::string &path)
     for (;;) {
         Fd file(open(path.c_str(), as_ours | O_CREAT | O_EXCL, 0600));
         const bool is_new = static_cast<bool>(file);
-        if (!file && errno == EEXIST)
-            file = Fd(open(path.c_str(), as_ours));
-        if (!file && errno == ENOENT)
-            continue; // it has been removed in between
-        if (!file)
+        if (!file && errno != EEXIST)
             return Error::from_errno(path, errno);
-        if (Result<void> good = check_owner(file.get(), path); !good)
-            return good.error();
+        if (!file) {
+            Result<Fd> found = find(path);
+            if (!found && found.error().code() == ENOENT)
+                continue; // it has been removed in between
+            if (!found)
+                return found.error();
+            file = std::move(*found);
+        }
         while (flock(file.get(), LOCK_EX) != 0) {
             if (errno != EINTR)
                 return Error::from_errno("waiting for " + path, errno);
@@ -75,6 +81,24 @@ std::optional<std::string> beside_for_ranks(const image::File &file)
     if (id.empty() || id.find('/') != std::string_view::npos || !file.path.starts_with("/dev/shm/"))
         return {};
     return fmt::format("{}.cryo.{}", file.path, id);
+}
+
+Result<std::optional<Fd>> open_in_place(const image::File &file)
+{
+    // Looked at first: it may be a FIFO or a device by now, which notices being opened.
+    const std::string path(file.path);
+    const Result<Found> there = look_at(path, Links::followed);
+    if (!there || !S_ISREG(there->status.st_mode) ||
+        static_cast<uint64_t>(there->status.st_size) != file.size)
+        return std::optional<Fd>();
+    constexpr int flags = O_RDONLY | O_NONBLOCK; // no lease is waited for
+    Result<Fd> fd = open_lent(*there, flags, [&] { return open_found(*there, flags); });
+    if (!fd && beside_for_ranks(file))
+        return Error(fd.error().code(),
+                     fmt::format("{}: what is there cannot be read ({}), so whether another rank "
+                                 "has brought it back is not known; remove it",
+                                 path, strerror(fd.error().code())));
+    return fd ? std::optional<Fd>(std::move(*fd)) : std::nullopt;
 }
 
 Result<std::optional<CommonMemory>>
@@ -99,7 +123,9 @@ CommonMemory::open(const std::string &beside, const std::function<Result<bool>()
         if (link(beside.c_str(), made.path.c_str()) != 0)
             return Error::from_errno(made.path, errno);
     }
-    Result<Fd> again = resources::open_again(made.lock.get(), O_RDWR, beside);
+    const int fd = made.lock.get();
+    Result<Fd> again =
+        open_lent(fd, O_RDWR, [&] { return resources::open_again(fd, O_RDWR, beside); });
     if (!again) {
         unlink(made.path.c_str()); // if others know it, they make it anew
         return again.error();

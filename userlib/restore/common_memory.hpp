@@ -24,6 +24,10 @@ namespace cryo::restore {
 // Nothing: this is no restart of a job, or the file is not in /dev/shm.
 std::optional<std::string> beside_for_ranks(const image::File &file);
 
+// The file that has its name, if it has its size, whatever its mode is. Nothing: what is there is
+// not what was saved. An error: that is not known, and another rank may have put it there.
+Result<std::optional<Fd>> open_in_place(const image::File &file);
+
 struct CommonMemory {
     Fd fd;
     std::string path; // a name that only this rank renames

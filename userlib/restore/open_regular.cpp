@@ -139,7 +139,10 @@ Result<void> open_all(Planning &p, const image::File &file, int fd)
     for (const auto &[id, open_file] : p.saved.open_files()) {
         if (open_file.file != file.id || is_opened(p, id))
             continue;
-        Result<Fd> again = open_again(fd, open_file.flags, file.path);
+        // Another rank may have given it its mode already.
+        const uint32_t flags = open_file.flags;
+        Result<Fd> again = open_lent(fd, static_cast<int>(flags),
+                                     [&] { return open_again(fd, flags, file.path); });
         if (!again)
             return again.error();
         if ((open_file.flags & O_PATH) == 0)
@@ -203,15 +206,10 @@ Result<void> open_removed_directory(Planning &p, const image::File &file)
 // Whether the file that is there has exactly the saved contents.
 Result<bool> is_as_saved(Planning &p, const image::File &file)
 {
-    // Looked at first: it may be a FIFO or a device by now, which notices being opened.
-    const Result<Found> there = look_at(std::string(file.path), Links::followed);
-    if (!there || !S_ISREG(there->status.st_mode) ||
-        static_cast<uint64_t>(there->status.st_size) != file.size)
-        return false;
-    const Result<Fd> fd = open_found(*there, O_RDONLY | O_NONBLOCK); // no lease is waited for
-    if (!fd)
-        return false;
-    return resources::has_contents(p.image, file, fd->get());
+    const Result<std::optional<Fd>> there = open_in_place(file);
+    if (!there)
+        return there.error();
+    return *there ? resources::has_contents(p.image, file, (*there)->get()) : false;
 }
 
 // Whether the same file is there and writable: a program may know it by its inode, as SQLite
