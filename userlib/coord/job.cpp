@@ -4,6 +4,7 @@
 #include "base/contents.hpp"
 #include "base/directory.hpp"
 #include "cli/place.hpp"
+#include "coord/left_memory.hpp"
 #include "coord/place.hpp"
 #include "coord/within.hpp"
 
@@ -314,7 +315,7 @@ static void remove_job_directory(const Directory &runtime, const std::string &id
     const Result<std::optional<struct stat>> mark = job->look(job_mark);
     if (!mark || !mark->has_value())
         return; // not a job's, whatever its name
-    if (is_held(*job))
+    if (is_held(*job) || !sweep_left_memory(common_memory, id))
         return;
     job->clear();
     static_cast<void>(runtime.remove(id));

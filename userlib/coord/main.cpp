@@ -7,6 +7,7 @@
 #include "cli/number.hpp"
 #include "coord/coordinator.hpp"
 #include "coord/leash.hpp"
+#include "coord/left_memory.hpp"
 #include "coord/place.hpp"
 #include "coord/tls.hpp"
 #include "sys/own_variable.hpp"
@@ -134,7 +135,9 @@ Result<void> root(pid_t launcher, const std::string &series, Fd supervisor)
     fflush(stdout);
     to_background(*null);
     loop.run();
-    std::filesystem::remove_all(job.directory, ignored);
+    // Else a later daemon removes both.
+    if (cryo::coord::sweep_left_memory(cryo::coord::common_memory, job.id))
+        std::filesystem::remove_all(job.directory, ignored);
     if (is_other)
         std::filesystem::remove(*runtime, ignored);
     return {};
@@ -280,6 +283,7 @@ Result<void> node()
     loop.run();
     std::filesystem::remove(socket_name);
     std::filesystem::remove(lock_name);
+    static_cast<void>(cryo::coord::sweep_left_memory(cryo::coord::common_memory, job->id));
     return {};
 }
 

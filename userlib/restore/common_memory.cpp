@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <string_view>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -58,6 +59,11 @@ Result<Locked> make_or_find(const std::string &path)
             Result<Fd> found = find(path);
             if (!found && found.error().code() == ENOENT)
                 continue; // it has been removed in between
+            if (!found &&
+                found.error().code() == EWOULDBLOCK) { // or it is being removed, as a leftover
+                poll(nullptr, 0, 1);
+                continue;
+            }
             if (!found)
                 return found.error();
             file = std::move(*found);

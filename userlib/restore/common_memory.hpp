@@ -2,7 +2,8 @@
 //
 // Named memory (/dev/shm) in the restart of a job: several ranks of a node may share it, and each
 // has it in its image. The first of them writes it into a file beside it, whose name they all know;
-// the others find that, and so they share it again.
+// the others find that, and so they share it again. What a restart leaves that is killed is removed
+// by the job's daemon, or a later one (coord/left_memory.hpp).
 //
 //     if (const std::optional<std::string> beside = beside_for_ranks(file)) {
 //         Result<std::optional<CommonMemory>> found = CommonMemory::open(*beside, is_there);
