@@ -103,7 +103,8 @@ Result<void> MemberProcess::enter()
             judged_ = true;
         }
         if (now->stopped && !stopped_) {
-            Result<Stopped> held = Stopped::hold(pid, AgentDoor::signal_of(proc_));
+            Result<Stopped> held =
+                Stopped::hold(pid, AgentDoor::signal_of(proc_), common_.silence_ns);
             if (!held)
                 return held.error();
             stopped_.emplace(std::move(*held));

@@ -1,13 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/process/held_thread.hpp"
 
+#include "base/clock.hpp"
+
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <utility>
 
 namespace cryo::capture {
+
+namespace {
+
+// For all threads that this command holds, one after the other: they wait in the agent's handler,
+// and stop at once. Those of a hostile program may wait where nothing stops them (vfork).
+constexpr uint64_t limit_ns = 5'000'000'000;
+constexpr uint64_t at_once_ns = 1'000'000; // until then each look follows the one before
+std::atomic<uint64_t> waited_ns = 0;
+
+// What waitpid(2) returns; 0: the thread has not stopped.
+pid_t await_stop(pid_t tid, int &status)
+{
+    const uint64_t begun = now_ns();
+    const uint64_t before = waited_ns;
+    pid_t got = 0;
+    for (;;) {
+        got = waitpid(tid, &status, __WALL | WNOHANG);
+        const uint64_t waited = now_ns() - begun;
+        if ((got != 0 && (got > 0 || errno != EINTR)) || before + waited > limit_ns) {
+            waited_ns += waited;
+            return got;
+        }
+        sched_yield();
+        if (waited > at_once_ns) {
+            constexpr timespec pause = {0, 200'000};
+            nanosleep(&pause, nullptr);
+        }
+    }
+}
+
+} // namespace
 
 HeldThread::HeldThread(HeldThread &&other) noexcept
     : tid_(std::exchange(other.tid_, 0)), signal_(other.signal_), ours_(other.ours_)
@@ -33,10 +70,12 @@ Result<HeldThread> HeldThread::hold(pid_t tid, std::string_view not_possible)
                                         tid, not_possible));
     }
     int status = 0;
-    pid_t got;
-    do {
-        got = waitpid(tid, &status, __WALL);
-    } while (got < 0 && errno == EINTR);
+    const pid_t got = await_stop(tid, status);
+    if (got == 0)
+        return Error(EBUSY,
+                     fmt::format("thread {}: {}: it does not stop, as it waits in the kernel "
+                                 "(for a child made by vfork, a disk, a file server)",
+                                 tid, not_possible));
     if (got != tid || !WIFSTOPPED(status))
         return Error(ESRCH, fmt::format("thread {} ended during the checkpoint", tid));
     const bool by_us = status >> 16 == PTRACE_EVENT_STOP;

@@ -85,9 +85,11 @@ bool is_newborn(const user_regs_struct &registers, const Map &map)
 
 // Lets a thread go on by a request of ptrace(2) and returns its registers at the next stop of the
 // expected kind; an error: there is none.
-Result<user_regs_struct> Stopped::next(pid_t tid, Thread &thread, int request, int expected) const
+Result<user_regs_struct> Stopped::next(pid_t tid, Thread &thread, int request, int expected)
 {
     for (;;) {
+        if (Result<void> in_time = count_step(tid); !in_time)
+            return in_time.error();
         if (ptrace(static_cast<__ptrace_request>(request), tid, nullptr, nullptr) != 0)
             return Error::from_errno("leading a thread", errno);
         int status = 0;

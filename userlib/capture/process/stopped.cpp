@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "capture/process/stopped.hpp"
 
+#include "base/clock.hpp"
 #include "look/members.hpp"
 #include "look/memory_file.hpp"
 #include "look/proc.hpp"
@@ -23,7 +24,9 @@ namespace cryo::capture {
 
 namespace {
 
-constexpr int turns = 25'000;            // of 200 µs: a thread not stopped by then never will be
+constexpr uint64_t least_step_ns = 5'000; // each counts as so long at least
+// Even if the limit has been reached, the threads are put back.
+constexpr uint64_t time_to_put_back_ns = 5'000'000'000;
 constexpr int stand_again_turns = 5'000; // of 200 µs: one still running then was continued
 
 constexpr uint64_t bit(int signal)
@@ -33,23 +36,36 @@ constexpr uint64_t bit(int signal)
 
 } // namespace
 
-// Waits for a thread to stop in ptrace; returns its status as from waitpid(2).
+Result<void> Stopped::count_step(pid_t tid)
+{
+    if (left_ns_ <= least_step_ns)
+        return Error(EBUSY, fmt::format("thread {} of a stopped process does not reach a point at "
+                                        "which it can be saved, or gets signals all the time; try "
+                                        "again, or give it more time with --stall=SECONDS",
+                                        tid));
+    left_ns_ -= least_step_ns;
+    return {};
+}
+
 Result<int> Stopped::await_trap(pid_t tid)
 {
-    for (int i = 0; i < turns; i++) {
+    const uint64_t begun = now_ns();
+    for (;;) {
+        if (Result<void> in_time = count_step(tid); !in_time)
+            return in_time.error();
         int status = 0;
         const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-        if (got == tid && WIFSTOPPED(status))
+        if (got == tid && WIFSTOPPED(status)) {
+            left_ns_ -= std::min(left_ns_, now_ns() - begun);
             return status;
+        }
         if (got == tid || (got < 0 && errno != EINTR))
             return Error(ESRCH, fmt::format("thread {} ended during the checkpoint", tid));
+        if (now_ns() - begun >= left_ns_)
+            left_ns_ = 0;
         const timespec pause = {0, 200'000};
         nanosleep(&pause, nullptr);
     }
-    return Error(
-        EBUSY,
-        fmt::format(
-            "thread {} of a stopped process does not reach a point at which it can be saved", tid));
 }
 
 Error Stopped::refused(pid_t tid, int err)
@@ -70,9 +86,9 @@ Stopped::~Stopped()
     }
 }
 
-Result<Stopped> Stopped::hold(pid_t pid, int signal)
+Result<Stopped> Stopped::hold(pid_t pid, int signal, uint64_t limit_ns)
 {
-    Stopped made(pid, signal);
+    Stopped made(pid, signal, limit_ns);
     if (Result<void> held = made.hold_threads(); !held)
         return held.error();
     return made;
@@ -139,7 +155,7 @@ Result<void> Stopped::keep_others_away(pid_t tid, Thread &thread) const
 // Runs the thread into the agent's handler. Any other signal it stops for is sent to it again,
 // except for a further SIGSTOP, which cannot be blocked and would come again and again: it gets
 // that one at the end.
-Result<void> Stopped::run(pid_t tid, Thread &thread) const
+Result<void> Stopped::run(pid_t tid, Thread &thread)
 {
     for (;;) {
         if (ptrace(PTRACE_CONT, tid, nullptr, nullptr) != 0)
@@ -239,6 +255,7 @@ void Stopped::see_out()
 Result<void> Stopped::put_back()
 {
     Result<void> done;
+    left_ns_ = time_to_put_back_ns;
     for (auto &[tid, thread] : threads_) {
         Result<int> trapped = 0;
         while (thread.runs && !thread.is_out && trapped) {

@@ -7,7 +7,7 @@
 // it; that one is discarded, and the thread is stopped as before. The kernel restores the stop also
 // if we die.
 //
-//     Result<Stopped> one = Stopped::hold(412, SIGRTMAX);
+//     Result<Stopped> one = Stopped::hold(412, SIGRTMAX, 10'000'000'000);
 //     ... connect: this sends the signal ...
 //     one->lead();         // the first thread handles it
 //     one->follow();       // repeatedly: threads that the first one has signalled
@@ -29,7 +29,9 @@ namespace cryo::capture {
 class Stopped
 {
   public:
-    static Result<Stopped> hold(pid_t pid, int signal);
+    // `limit_ns`: for all waiting for its threads, however many steps it takes; the program, or
+    // others by signals, may see to it that there are ever more.
+    static Result<Stopped> hold(pid_t pid, int signal, uint64_t limit_ns);
     Stopped(Stopped &&other) noexcept = default;
     Stopped(const Stopped &) = delete;
     Stopped &operator=(const Stopped &) = delete;
@@ -59,20 +61,24 @@ class Stopped
         bool kept_away = false; // others were blocked while it left the handler
         int last = 0;           // the signal it gets when it is detached
     };
-    Stopped(pid_t pid, int signal) : pid_(pid), signal_(signal) {}
+    Stopped(pid_t pid, int signal, uint64_t limit_ns)
+        : pid_(pid), signal_(signal), left_ns_(limit_ns)
+    {}
     // Waits for a thread to stop in ptrace; returns its status as from waitpid(2).
-    static Result<int> await_trap(pid_t tid);
+    Result<int> await_trap(pid_t tid);
+    Result<void> count_step(pid_t tid);
     static Error refused(pid_t tid, int err);
     Result<void> hold_threads();
-    Result<user_regs_struct> next(pid_t tid, Thread &thread, int request, int expected) const;
+    Result<user_regs_struct> next(pid_t tid, Thread &thread, int request, int expected);
     void pass(pid_t tid, Thread &thread, int status) const;
     Result<void> keep_others_away(pid_t tid, Thread &thread) const;
-    Result<void> run(pid_t tid, Thread &thread) const;
+    Result<void> run(pid_t tid, Thread &thread);
     uint64_t waiting(pid_t tid, bool shared) const;
 
     pid_t pid_;
     int signal_;
     int signal_of_stop_ = 0;
+    uint64_t left_ns_; // of the limit
     std::map<pid_t, Thread> threads_;
 };
 
