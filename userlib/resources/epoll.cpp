@@ -150,7 +150,6 @@ Result<void> place(Opening &opening)
 const Kind epoll_kind = {
     .link = "anon_inode:[eventpoll]",
     .has_own_file = true,
-    .only_of_processes = "an epoll set,",
     .save = save,
     .open = open,
     .place = place,

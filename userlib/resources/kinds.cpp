@@ -103,6 +103,16 @@ Result<void> place_all(Opening &opening)
     return {};
 }
 
+std::set<int> spared_by_all(const Opening &opening)
+{
+    std::set<int> all;
+    for (const Row &row : table) {
+        if (row.how->spared != nullptr)
+            all.merge(row.how->spared(opening));
+    }
+    return all;
+}
+
 void finish_all(Opening &opening)
 {
     for (const Row &row : table) {

@@ -14,6 +14,7 @@
 #include "resources/opening.hpp"
 #include "resources/saving.hpp"
 
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -65,8 +66,10 @@ struct Kind {
     // Opens by its name a file that was not opened then; null: not possible.
     const ByName *by_name = nullptr;
     // In each process: before descriptors have their numbers; and last, when nothing can fail any
-    // more but other processes.
+    // more but other processes. Of what it has no number of, finish() uses cr_restart's descriptors
+    // that `spared` names, and closes them.
     Result<void> (*place)(Opening &opening) = nullptr;
+    std::set<int> (*spared)(const Opening &opening) = nullptr;
     void (*finish)(Opening &opening) = nullptr;
 
     // How one differs from what was saved.
@@ -82,6 +85,7 @@ Result<void> settle_all(Saving &saving);
 Result<void> save_all_together(Saving &saving);
 Result<void> open_all(Opening &opening);
 Result<void> place_all(Opening &opening);
+std::set<int> spared_by_all(const Opening &opening);
 void finish_all(Opening &opening);
 
 } // namespace cryo::resources

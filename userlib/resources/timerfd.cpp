@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <linux/types.h>
 #include <map>
+#include <set>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -153,6 +154,18 @@ Result<void> open(Opening &opening)
     return {};
 }
 
+// The one that no process has, as it waits in a message: cr_restart's descriptor of it.
+std::set<int> spared(const Opening &opening)
+{
+    std::set<int> all;
+    for (const image::Timer &timer : opening.timers()) {
+        const auto id = static_cast<uint32_t>(timer.id);
+        if (is_to_make(opening, timer) && opening.descriptor(id) < 0 && opening.made(id) >= 0)
+            all.insert(opening.made(id));
+    }
+    return all;
+}
+
 // At the very end, because the remaining time starts now. A timer set to a time of the wall clock
 // still expires at that time.
 void finish(Opening &opening)
@@ -162,7 +175,12 @@ void finish(Opening &opening)
     for (const image::Timer &timer : opening.timers()) {
         if (!is_to_make(opening, timer))
             continue;
-        const int fd = opening.descriptor(static_cast<uint32_t>(timer.id));
+        const auto id = static_cast<uint32_t>(timer.id);
+        const int number = opening.descriptor(id);
+        const bool in_message = number < 0;
+        const int fd = in_message ? opening.made(id) : number;
+        const std::string which =
+            in_message ? "a timer in a message" : fmt::format("the timer of descriptor {}", fd);
         const bool at_a_time =
             timer.absolute && timer.remaining != 0 &&
             (timer.clock == CLOCK_REALTIME || timer.clock == CLOCK_REALTIME_ALARM);
@@ -175,13 +193,14 @@ void finish(Opening &opening)
             flags |= TFD_TIMER_CANCEL_ON_SET;
         if (timer.remaining != 0)
             program.call(
-                fmt::format("setting the timer of descriptor {}", fd), SYS_timerfd_settime,
+                "setting " + which, SYS_timerfd_settime,
                 {value(fd), value(flags), program.data(&setting, sizeof(setting)), value(0)});
         if (timer.expirations != 0)
-            program.call(fmt::format("setting what the timer of descriptor {} has counted", fd),
-                         SYS_ioctl,
+            program.call("setting what " + which + " has counted", SYS_ioctl,
                          {value(fd), value(set_ticks),
                           program.data(&timer.expirations, sizeof(timer.expirations))});
+        if (in_message)
+            program.call("closing", SYS_close, {value(fd)});
     }
 }
 
@@ -190,10 +209,10 @@ void finish(Opening &opening)
 const Kind timerfd_kind = {
     .link = "anon_inode:[timerfd]",
     .has_own_file = true,
-    .only_of_processes = "a timer,",
     .save = save,
     .settle = settle,
     .open = open,
+    .spared = spared,
     .finish = finish,
 };
 

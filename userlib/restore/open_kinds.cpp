@@ -107,12 +107,15 @@ void plan_locks(Planning &p)
     resources::take_locks(opening, p.saved.of<image::Lock>());
 }
 
-std::set<int> spared_for_cuts(Planning &p)
+std::set<int> spared_to_the_end(Planning &p)
 {
-    if (p.options.rehearse)
-        return {}; // the files are the program's
     OpeningOf opening(p);
-    return resources::Cuts(opening, p.saved.of<image::Lock>(), p.saved.only_passed).spared();
+    std::set<int> spared = resources::spared_by_all(opening);
+    spared.merge(spared_listeners(p));
+    if (!p.options.rehearse) // where the files are the program's
+        spared.merge(
+            resources::Cuts(opening, p.saved.of<image::Lock>(), p.saved.only_passed).spared());
+    return spared;
 }
 
 void cut_files(Planning &p)

@@ -66,8 +66,9 @@ void finish_kinds(Planning &p);
 Result<void> spare_leases(Planning &p);
 void plan_locks(Planning &p);
 void plan_owners(Planning &p);
-// open_kinds.cpp: cutting files back to their sizes, and the descriptors that it needs until then.
-std::set<int> spared_for_cuts(Planning &p);
+// open_kinds.cpp: cutting files back to their sizes. Descriptors above the program's that this and
+// finish_kinds() still need, and close.
+std::set<int> spared_to_the_end(Planning &p);
 void cut_files(Planning &p);
 // What those kinds see of a restart, for parts of other kinds that need no more.
 std::unique_ptr<resources::Opening> opening_of(Planning &p);
@@ -104,6 +105,9 @@ Result<void> finish_connections(Planning &p);
 // have addresses of their family; and making them, with their connections.
 std::vector<resources::TcpEnd> waiting_callers(const Planning &p);
 Result<void> open_waiting(Planning &p);
+// UNIX sockets at which the process listens, as its peers are to see. cr_restart's descriptors of
+// those that wait in messages are spared until then, and closed.
+std::set<int> spared_listeners(const Planning &p);
 void plan_listeners(Planning &p);
 // open_kept.cpp: TCP connections to peers outside, whose packets are held since the checkpoint.
 Result<void> open_kept(Planning &p);

@@ -277,15 +277,49 @@ Result<void> open_sockets(Planning &p)
     return {};
 }
 
+namespace {
+
+struct OwnListener {
+    int fd;
+    uint32_t backlog;
+    bool in_message; // only there, so `fd` is cr_restart's
+};
+
+// UNIX sockets at which this process is the one to listen again.
+std::vector<OwnListener> own_listeners(const Planning &p)
+{
+    std::vector<OwnListener> own;
+    for (const auto &[id, socket] : p.saved.sockets()) {
+        const auto made = p.open_fds.find(id);
+        if (socket.domain != AF_UNIX || socket.state != SocketState::listening ||
+            !p.saved.cares_for.contains(id) || p.redirected.contains(id) ||
+            made == p.open_fds.end())
+            continue;
+        const int number = descriptor_of(p, id);
+        own.push_back({number >= 0 ? number : made->second, socket.backlog, number < 0});
+    }
+    return own;
+}
+
+} // namespace
+
+std::set<int> spared_listeners(const Planning &p)
+{
+    std::set<int> spared;
+    for (const OwnListener &one : own_listeners(p)) {
+        if (one.in_message)
+            spared.insert(one.fd);
+    }
+    return spared;
+}
+
 // A peer sees the credentials of the process that listens: that must not be cr_restart.
 void plan_listeners(Planning &p)
 {
-    for (const auto &[id, socket] : p.saved.sockets()) {
-        if (socket.domain != AF_UNIX || socket.state != image::SocketState::listening ||
-            !p.saved.cares_for.contains(id) || p.redirected.contains(id))
-            continue;
-        if (const int fd = descriptor_of(p, id); fd >= 0) // or it is in a message only
-            p.plan.program.call("listening again", SYS_listen, {value(fd), value(socket.backlog)});
+    for (const OwnListener &one : own_listeners(p)) {
+        p.plan.program.call("listening again", SYS_listen, {value(one.fd), value(one.backlog)});
+        if (one.in_message)
+            p.plan.program.call("closing", SYS_close, {value(one.fd)});
     }
 }
 

@@ -256,7 +256,7 @@ void plan_last_descriptor_work(Planning &p)
         reach(p.plan.program, one);
     // Closing any descriptor of a file gives up the process's locks on it: so they come after this.
     int from = p.plan.header.status_fd + 1;
-    for (const int fd : spared_for_cuts(p)) {
+    for (const int fd : spared_to_the_end(p)) {
         if (from < fd)
             p.plan.program.call("closing", SYS_close_range, {value(from), value(fd - 1), value(0)});
         from = fd + 1;

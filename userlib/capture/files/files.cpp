@@ -30,7 +30,7 @@ Result<void> Files::read_descriptors(std::vector<Holder> holders, std::set<pid_t
     if (Result<void> done = sockets.look(); !done)
         return done;
     for (Seen &seen : look.open_files()) {
-        const std::string_view why = refusal(seen, sockets);
+        const std::string_view why = refusal(seen);
         if (why.empty())
             table_.add_open_file(seen);
         else

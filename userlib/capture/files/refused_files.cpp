@@ -4,7 +4,6 @@
 #include "resources/about_process.hpp"
 #include "resources/kinds.hpp"
 #include "resources/paths.hpp"
-#include "resources/socket/sockets.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,14 +20,12 @@ using resources::Seen;
 namespace {
 
 // Refuses kinds of files that can only be restored by a process that has them.
-std::string_view passed_refusal(const Seen &seen, const resources::Sockets &sockets)
+std::string_view passed_refusal(const Seen &seen)
 {
     if (seen.passed_in < 0)
         return "";
     if (const auto what = resources::kind(seen.kind).only_of_processes; !what.empty())
         return what;
-    if (seen.kind == FileKind::socket && sockets.is_listening(seen))
-        return "a listening socket,";
     if (seen.info.find("\nlock:") != std::string::npos)
         return "a file that is locked,";
     f_owner_ex owner = {};
@@ -61,11 +58,11 @@ bool comes_with_member(const DescriptorLook &look, const Seen &descriptor, const
 
 } // namespace
 
-std::string_view refusal(const Seen &seen, const resources::Sockets &sockets)
+std::string_view refusal(const Seen &seen)
 {
     if ((seen.flags & O_PATH) != 0)
         return is_named(seen) ? "" : "an O_PATH reference to something without a name,";
-    if (const std::string_view why = passed_refusal(seen, sockets); !why.empty())
+    if (const std::string_view why = passed_refusal(seen); !why.empty())
         return why;
     const resources::Kind &kind = resources::kind(seen.kind);
     return kind.refused != nullptr ? kind.refused(seen) : "";

@@ -104,15 +104,6 @@ void Sockets::save_passed()
             std::vector<uint32_t> open_files;
             for (const size_t number : socket.passed[i]) {
                 const Seen &seen = saving_.seen()[number];
-                const auto nested = looked_at_.find(seen.status.st_ino);
-                // The kernel limits the depth of nesting, which depends on the order of sending.
-                if (seen.kind == FileKind::socket && nested != looked_at_.end() &&
-                    !nested->second.passed.empty())
-                    saving_.refuse(
-                        seen,
-                        "a socket that is on its way in a message, and in which descriptors "
-                        "wait themselves",
-                        "receive them before the checkpoint", Passing::soon);
                 // A file in /proc must be opened by the process that it is about.
                 const bool about_process = std::ranges::any_of(members, [&](pid_t member) {
                     return seen.link.starts_with(capture::Proc(member).path(""));

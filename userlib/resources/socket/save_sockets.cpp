@@ -470,11 +470,6 @@ Result<void> Sockets::look()
     return {};
 }
 
-bool Sockets::is_listening(const Seen &seen) const
-{
-    return looked_at_.at(seen.status.st_ino).look.listening;
-}
-
 Result<void> Sockets::save()
 {
     if (Result<void> done = save_sockets(); !done)

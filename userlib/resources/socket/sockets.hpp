@@ -38,7 +38,6 @@ class Sockets
     {}
 
     Result<void> look();
-    bool is_listening(const Seen &seen) const;
     Result<void> save();
 
   private:
