@@ -23,7 +23,7 @@ enum class SocketState : uint32_t {
 // in network order.
 struct Socket {
     static constexpr RecordType type = RecordType::socket;
-    static constexpr uint16_t version = 2;
+    static constexpr uint16_t version = 3;
     static constexpr bool required = true;
 
     uint32_t open_file = 0;
@@ -42,6 +42,9 @@ struct Socket {
     List<uint64_t> options = {}; // triples: level, name, value
     uint32_t shutdown = 0;       // 1: reading, 2: writing, 3: both
     uint32_t file_mode = 0;      // version 2; of the file that a UNIX socket is bound to
+    // Version 3. Whose that file is, as chown(2) takes them: -1 is no one in particular.
+    uint32_t file_uid = ~0U;
+    uint32_t file_gid = ~0U;
 
     static constexpr uint32_t Socket::*key = &Socket::open_file;
 
@@ -63,6 +66,8 @@ struct Socket {
         v("options", s.options);
         v("shutdown", s.shutdown);
         v("file_mode", s.file_mode, Show::octal);
+        v("file_uid", s.file_uid);
+        v("file_gid", s.file_gid);
     }
 };
 

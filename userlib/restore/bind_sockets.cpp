@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets with the names that they were bound to.
+#include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
@@ -139,9 +140,15 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
                                           : ""));
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-    if (address.path() != nullptr && saved.file_mode != 0 &&
-        chmod(address.path(), saved.file_mode & 07777) != 0)
-        return Error::from_errno(fmt::format("giving {} its mode", address.path()), errno);
+    if (address.path() == nullptr || saved.file_mode == 0)
+        return {};
+    const Result<std::string> lost = resources::give_rights(
+        fd, address.path(), {saved.file_mode, saved.file_uid, saved.file_gid});
+    if (!lost)
+        return lost.error();
+    if (!lost->empty())
+        p.plan.notices.push_back(
+            fmt::format("descriptor {}: {}", descriptor_of(p, saved.open_file), *lost));
     return {};
 }
 

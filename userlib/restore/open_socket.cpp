@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
+#include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/connected_pair.hpp"
@@ -70,14 +71,22 @@ Result<Pair> connection(Planning &p, const image::Socket &accepted, const image:
         return connect_pair(fd, name_now(p, *found), static_cast<int>(caller.kind), caller.local,
                             as);
     }
-    struct stat now;
-    const bool was_there = address.path() != nullptr && lstat(address.path(), &now) == 0;
+    struct stat before;
+    const bool was_there = address.path() != nullptr && lstat(address.path(), &before) == 0;
     if (Result<void> removed = remove_stale(address, static_cast<int>(accepted.kind)); !removed)
         return removed.error();
     const Fd listener(socket(AF_UNIX, static_cast<int>(accepted.kind) | SOCK_CLOEXEC, 0));
     if (!listener || bind(listener.get(), address.get(), address.size) != 0 ||
         !p.namesakes->listen(caller, listener.get(), 1))
         return Error::from_errno("taking the name " + address.text(), errno);
+    if (was_there) { // and stays
+        const Result<std::string> lost = resources::give_rights(
+            listener.get(), address.path(), {before.st_mode, before.st_uid, before.st_gid});
+        if (!lost)
+            return lost.error();
+        if (!lost->empty())
+            notice_once(p, *lost);
+    }
     Result<Pair> made =
         connect_pair(listener.get(), address, static_cast<int>(caller.kind), caller.local, as);
     if (address.path() != nullptr && !was_there)

@@ -235,6 +235,26 @@ os.fchmod(held, 0)
         self.assertIn("door, whose name does not lead to it any more", done.stderr)
         self.assert_alive(program)
 
+    def test_socket_that_root_has_given_away(self):
+        """It is bound again, and cr_restart says whose it was."""
+        program = self.start("import os, socket\nserver = socket.socket(socket.AF_UNIX)\nserver.bind('door')\n"
+                             "server.listen()\nos.chmod('door', 0o666)", **AS_PLAIN)
+        self.assert_alive(program)
+        os.chown(self.path("door"), THIRD, THIRD)
+        self.save("--kill", "-f", "image", program.pid)
+        program.wait()
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            restarted = self.spawn(case.command("cr_restart"), "--no-restore-pid", "image", stderr=said,
+                                   **AS_PLAIN)
+        self.assert_alive(restarted)
+        with open(self.path("said"), encoding="utf-8") as said:
+            text = said.read()
+        self.assertIn(f"the socket door belongs to user {PLAIN} and group {PLAIN} now, and cannot be given back "
+                      f"to user {THIRD} and group {THIRD}", text)
+        self.assertIn(f"chown {THIRD}:{THIRD} door", text)
+        now = os.stat(self.path("door"))
+        self.assertEqual((PLAIN, PLAIN, 0o666), (now.st_uid, now.st_gid, now.st_mode & 0o7777))
+
     def test_own_file_that_runs_as_its_group(self):
         """Another mode for a moment would take the set-group-ID bit away, so it is left alone."""
         program = self.start("""

@@ -5,6 +5,7 @@
 
 #include "base/fd.hpp"
 #include "base/passing.hpp"
+#include "resources/socket/file_rights.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -43,7 +44,7 @@ bool has_name(int fd, image::Bytes name)
 class FormerSenders
 {
   public:
-    explicit FormerSenders(const Opening &opening) : opening_(opening) {}
+    explicit FormerSenders(Opening &opening) : opening_(opening) {}
     ~FormerSenders()
     {
         for (const Named &one : named_) {
@@ -66,7 +67,7 @@ class FormerSenders
     int restored(image::Bytes name) const;
     Result<Named> make(image::Bytes name) const;
 
-    const Opening &opening_;
+    Opening &opening_;
     std::vector<Named> named_;
     Fd unnamed_;
 };
@@ -85,7 +86,7 @@ int FormerSenders::restored(image::Bytes name) const
 }
 
 // A file left by a dead socket is replaced by this socket's file,
-// with the same mode, which stays behind as dead as the other.
+// with the same rights, which stays behind as dead as the other.
 Result<FormerSenders::Named> FormerSenders::make(image::Bytes bytes) const
 {
     Result<Fd> fd = new_sender();
@@ -100,8 +101,14 @@ Result<FormerSenders::Named> FormerSenders::make(image::Bytes bytes) const
     if (bind(made.fd.get(), made.name.get(), made.name.size) != 0)
         return Error::from_errno("taking it", errno);
     made.remove = path != nullptr && !was_there;
-    if (was_there && chmod(path, before.st_mode & 07777) != 0)
-        return Error::from_errno("giving its file its mode", errno);
+    if (!was_there)
+        return made;
+    const Result<std::string> lost =
+        give_rights(made.fd.get(), path, {before.st_mode, before.st_uid, before.st_gid});
+    if (!lost)
+        return lost.error();
+    if (!lost->empty())
+        opening_.notice(*lost);
     return made;
 }
 
@@ -132,9 +139,8 @@ Result<int> FormerSenders::find(image::Bytes name)
 
 } // namespace
 
-Result<void> send_datagrams(const Opening &opening, const SocketName &address,
-                            const image::Socket &to, const image::Senders &senders,
-                            std::string_view bytes,
+Result<void> send_datagrams(Opening &opening, const SocketName &address, const image::Socket &to,
+                            const image::Senders &senders, std::string_view bytes,
                             const std::vector<std::vector<int>> &descriptors)
 {
     if (to.domain != AF_UNIX || to.kind != SOCK_DGRAM || senders.sizes.size() != to.packets.size())

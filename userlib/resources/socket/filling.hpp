@@ -21,9 +21,8 @@ Result<void> send_udp(const Opening &opening, const image::Socket &to,
                       const image::Senders &senders, std::string_view bytes);
 // fill_datagrams.cpp: under their senders' names, each with the descriptors that it carries. The
 // names may be relative to the working directory.
-Result<void> send_datagrams(const Opening &opening, const SocketName &address,
-                            const image::Socket &to, const image::Senders &senders,
-                            std::string_view bytes,
+Result<void> send_datagrams(Opening &opening, const SocketName &address, const image::Socket &to,
+                            const image::Senders &senders, std::string_view bytes,
                             const std::vector<std::vector<int>> &descriptors);
 // open_groups.cpp
 Result<void> join_multicasts(const Opening &opening);

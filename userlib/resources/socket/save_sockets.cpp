@@ -121,8 +121,15 @@ bool is_file_of(const SocketLook &look, const struct stat &file, int directory, 
     return !device || *device == look.file_device;
 }
 
+void note_file(image::Socket &record, const struct stat &file)
+{
+    record.file_mode = file.st_mode;
+    record.file_uid = file.st_uid;
+    record.file_gid = file.st_gid;
+}
+
 // Whether the file of a bound UNIX socket still is where a restart would create it again.
-bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mode)
+bool path_leads_to(const SocketLook &look, const std::string &cwd, image::Socket &record)
 {
     const std::string path = capture::unix_path(look.local);
     if (path.empty())
@@ -131,14 +138,15 @@ bool path_leads_to(const SocketLook &look, const std::string &cwd, uint32_t &mod
     const std::string whole = path.front() == '/' ? path : cwd + "/" + path;
     if (stat(whole.c_str(), &now) != 0 || !is_file_of(look, now, AT_FDCWD, whole.c_str()))
         return false;
-    mode = now.st_mode;
+    note_file(record, now);
     return true;
 }
 
 // Finds a socket's file that was renamed within its directory, as servers do that let a new socket
 // replace an old one at once. Otherwise returns what is wrong with its name; `is_gone`: its
 // directory, or what was in there, was looked through.
-std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mode, bool &is_gone)
+std::string find_renamed(SocketLook &look, const std::string &cwd, image::Socket &record,
+                         bool &is_gone)
 {
     // In a directory that everybody may write to, any user may have made the files: so their number
     // is limited.
@@ -172,7 +180,7 @@ std::string find_renamed(SocketLook &look, const std::string &cwd, uint32_t &mod
         if (of_directory + strlen(entry->d_name) >= sizeof(sockaddr_un::sun_path))
             return lost;
         look.file_name = entry->d_name;
-        mode = now.st_mode;
+        note_file(record, now);
         return {};
     }
     return lost + ", and its directory has too many files to be searched for another one";
@@ -189,11 +197,11 @@ bool is_at_its_place_or_not_needed(const SocketLook &look)
 
 // What is wrong with the name of a UNIX socket that is not found at its place. Empty: nothing, for
 // it was renamed, or removed, and so it comes back.
-std::string find_file(SocketLook &look, const std::string &cwd, int socket, uint32_t &mode,
+std::string find_file(SocketLook &look, const std::string &cwd, int socket, image::Socket &record,
                       SocketPlace &place)
 {
     bool is_gone = false;
-    std::string lost = find_renamed(look, cwd, mode, is_gone); // returned by a move
+    std::string lost = find_renamed(look, cwd, record, is_gone); // returned by a move
     if (lost.empty())
         return lost;
     const SocketFile file = file_of(socket);
@@ -394,10 +402,10 @@ Result<void> Sockets::save_sockets()
         }
         const bool is_closed = record.state == SocketState::closed;
         // An accepted connection has its listener's name, and the listener may be gone.
-        if (!is_closed && !path_leads_to(look, *cwd, record.file_mode) &&
+        if (!is_closed && !path_leads_to(look, *cwd, record) &&
             !(pair && look.kind != SOCK_DGRAM)) {
             const std::string lost =
-                find_file(socket.look, *cwd, seen->shared.get(), record.file_mode, place);
+                find_file(socket.look, *cwd, seen->shared.get(), record, place);
             if (place.file_removed && !place.is_sure)
                 saving_.notice(fmt::format("descriptor {}: {}, whose file is not in its directory "
                                            "any more, comes back without one",

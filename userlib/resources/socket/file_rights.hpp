@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What bind(2) gives to the file of a UNIX socket by who restarts: an owner, a group, and a mode
+// under that one's umask.
+//
+//     bind(fd, name.get(), name.size);
+//     Result<std::string> lost = give_rights(fd, name.path(), {mode, uid, gid});
+//     if (lost && !lost->empty())
+//         notice(*lost);
+#pragma once
+
+#include "base/result.hpp"
+
+#include <string>
+#include <sys/types.h>
+
+namespace cryo::resources {
+
+struct FileRights {
+    mode_t mode = 0;
+    uid_t uid = ~0U; // this number: any
+    gid_t gid = ~0U;
+};
+
+// Returned is what this user may not give, for the user: empty, or a sentence.
+Result<std::string> give_rights(int socket, const char *path, const FileRights &rights);
+
+} // namespace cryo::resources
