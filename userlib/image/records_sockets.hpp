@@ -45,6 +45,10 @@ struct Socket {
     // Version 3. Whose that file is, as chown(2) takes them: -1 is no one in particular.
     uint32_t file_uid = ~0U;
     uint32_t file_gid = ~0U;
+    // Version 3. Of a closed UNIX stream: its peer had not read all, which is still to be reported.
+    bool reset = false;
+
+    bool needs_version() const { return reset; }
 
     static constexpr uint32_t Socket::*key = &Socket::open_file;
 
@@ -68,6 +72,7 @@ struct Socket {
         v("file_mode", s.file_mode, Show::octal);
         v("file_uid", s.file_uid);
         v("file_gid", s.file_gid);
+        v("reset", s.reset);
     }
 };
 

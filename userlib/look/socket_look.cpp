@@ -361,6 +361,14 @@ Result<size_t> begin_of_message(const Peeking &peeking, size_t start, size_t siz
                           "not show with which bytes");
 }
 
+// In a UNIX stream the error comes behind the bytes; where packets are kept apart it comes first,
+// and a look takes it away. With the peer gone, it can only say that this had not read all.
+bool shows_data_before_reset(const SocketLook &look)
+{
+    return look.domain == AF_UNIX && look.kind == SOCK_STREAM && look.connected && look.diagnosed &&
+           look.peer_inode == 0;
+}
+
 } // namespace
 
 Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
@@ -368,14 +376,18 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
     const bool stream = look.kind == SOCK_STREAM;
     pollfd waits = {fd, POLLERR | POLLPRI, 0};
     poll(&waits, 1, 0);
-    if ((waits.revents & POLLERR) != 0)
+    SocketQueue queue;
+    queue.reset = (waits.revents & POLLERR) != 0;
+    if (queue.reset && !shows_data_before_reset(look))
         return Error(ENOTSUP,
                      "an error is pending in it, and Cryo would clear it by reading it (of a "
                      "connection ECONNRESET: the other end was closed with unread data)");
+    int unread = 0;
+    if (queue.reset && ioctl(fd, FIONREAD, &unread) != 0)
+        return Error::from_errno("asking what waits in a socket", errno);
     // Peeking skips the urgent byte, or does not distinguish it from the others.
     if (stream && (waits.revents & POLLPRI) != 0)
         return Error(ENOTSUP, "urgent data waits in it (MSG_OOB)");
-    SocketQueue queue;
     const Room room;
     if (!room)
         return Error::from_errno("room to look into a socket", ENOMEM);
@@ -391,6 +403,9 @@ Result<SocketQueue> peek_queue(int fd, const SocketLook &look)
     }
     peeking.go_to(0);
     for (;;) {
+        // A look behind the last byte would clear the reset.
+        if (queue.reset && queue.bytes.size() >= static_cast<size_t>(unread))
+            return queue;
         Peeking::Part part = peeking.look(room.get(), most, stream ? 0 : MSG_TRUNC);
         if (part.size < 0 && part.error == EAGAIN)
             return queue;

@@ -84,6 +84,8 @@ struct SocketQueue {
     std::vector<std::string> senders; // of each packet: in the format of bind(2), or empty
     std::vector<PassedDescriptors> passed;
     bool way_told = false; // packets carry data on destination or hops
+    // Behind the bytes the program will read ECONNRESET: the other end was closed with unread data.
+    bool reset = false;
 };
 
 // Peeks the queue of a UNIX or UDP socket; ENOTSUP: it holds something that cannot be saved.

@@ -137,6 +137,13 @@ Result<void> fill(Planning &p, const image::Socket &to, int from)
                                   : fill_packets(p, to, *bytes, from);
 }
 
+// Closing the other end, when all are filled, resets the connection by that.
+Result<void> leave_unread(int fd)
+{
+    const ssize_t n = send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    return n == 1 ? Result<void>() : failure(n);
+}
+
 // An unconnected UDP socket is shut down, too, although the kernel reports ENOTCONN.
 Result<void> shut_down(int fd, const image::Socket &socket)
 {
@@ -160,6 +167,10 @@ Result<void> fill_sockets(Planning &p)
         const image::Socket &socket = p.saved.sockets().at(one.socket);
         if (socket.state == image::SocketState::connected_datagram) {
             if (Result<void> done = connect_datagram(p, p.open_fds.at(one.socket), socket); !done)
+                return done;
+        }
+        if (socket.reset) {
+            if (Result<void> done = leave_unread(p.open_fds.at(one.socket)); !done)
                 return done;
         }
         if (Result<void> done = shut_down(p.open_fds.at(one.socket), socket); !done)

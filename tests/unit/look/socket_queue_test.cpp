@@ -115,6 +115,43 @@ TEST(SocketQueue, AMessageThatWasBegunHasNone)
     EXPECT_EQ(2U, queue->passed[0].size);
 }
 
+TEST(SocketQueue, AResetStaysBehindTheBytes)
+{
+    Pair pair(SOCK_STREAM);
+    const Fd file(open("/", O_PATH | O_CLOEXEC));
+    ASSERT_EQ(1, write(pair.to.get(), "x", 1));
+    pair.send("in ", {});
+    pair.send("front", {file.get()});
+    pair.from.reset();
+    for (int again = 0; again < 2; again++) {
+        Result<SocketQueue> queue = pair.peek();
+        ASSERT_TRUE(queue) << queue.error().text();
+        EXPECT_TRUE(queue->reset);
+        EXPECT_EQ("in front", queue->bytes);
+        ASSERT_EQ(1U, queue->passed.size());
+        EXPECT_EQ(3U, queue->passed[0].position);
+    }
+    char bytes[9];
+    ASSERT_EQ(3, read(pair.to.get(), bytes, 3));
+    ASSERT_EQ(5, read(pair.to.get(), bytes, 9));
+    ASSERT_EQ(-1, read(pair.to.get(), bytes, 9));
+    EXPECT_EQ(ECONNRESET, errno);
+}
+
+TEST(SocketQueue, AResetInFrontOfPacketsIsNotLookedAt)
+{
+    Pair pair(SOCK_SEQPACKET);
+    pair.send("packet", {});
+    ASSERT_EQ(1, write(pair.to.get(), "x", 1));
+    pair.from.reset();
+    const Result<SocketQueue> queue = pair.peek();
+    ASSERT_FALSE(queue);
+    EXPECT_EQ(ENOTSUP, queue.error().code());
+    char byte;
+    ASSERT_EQ(-1, read(pair.to.get(), &byte, 1));
+    EXPECT_EQ(ECONNRESET, errno);
+}
+
 // Nor does an empty packet end the queue.
 TEST(SocketQueue, EmptyPacketsOfWhoIsGoneAreThere)
 {

@@ -436,6 +436,7 @@ Result<void> Sockets::save_sockets()
                                    "read them before the checkpoint", Passing::soon);
                 record.size = socket.queue->bytes.size();
                 record.packets = saving_.keep_list(socket.queue->packets);
+                record.reset = socket.queue->reset;
                 record.object =
                     saving_.copied(image::ObjectKind::socket_queue, std::move(socket.queue->bytes));
             }
