@@ -121,10 +121,10 @@ struct SocketMore {
 };
 
 // A group of multicasts that an internet socket has joined on an interface. Addresses are of 4
-// bytes or of 16, in network order.
+// bytes or of 16, in network order. Or what a packet socket has joined there, once for each time.
 struct GroupMember {
     static constexpr RecordType type = RecordType::group_member;
-    static constexpr uint16_t version = 1;
+    static constexpr uint16_t version = 2;
     static constexpr bool required = true;
 
     uint32_t socket = 0;        // OPEN_FILE id
@@ -132,6 +132,11 @@ struct GroupMember {
     Bytes group = {};
     bool only_sources = false; // it hears the sources only; else all but them
     Bytes sources = {};        // addresses of the same size, one after the other
+    // Version 2. Of a packet socket: PACKET_MR_…, and 1; its group is an address of the interface's
+    // kind.
+    uint32_t packets = 0;
+
+    bool needs_version() const { return packets != 0; }
 
     template <class Self, class V>
     static void fields(Self &s, V &&v)
@@ -141,6 +146,7 @@ struct GroupMember {
         v("group", s.group);
         v("only_sources", s.only_sources);
         v("sources", s.sources);
+        v("packets", s.packets);
     }
 };
 

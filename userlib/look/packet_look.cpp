@@ -9,15 +9,16 @@
 #include <linux/packet_diag.h>
 #include <net/if.h>
 #include <sys/socket.h>
+#include <vector>
 
 namespace cryo::capture {
 
 namespace {
 
 struct Shared {
-    bool found = false;  // the kernel tells of this socket
-    bool joined = false; // PACKET_ADD_MEMBERSHIP
+    bool found = false; // the kernel tells of this socket
     bool fanout = false;
+    std::vector<packet_diag_mclist> joined; // PACKET_ADD_MEMBERSHIP
 };
 
 // Asks for all packet sockets, and picks ours.
@@ -28,8 +29,9 @@ Shared ask_diagnostics(uint64_t inode)
     request.pdiag_show = PACKET_SHOW_MCLIST | PACKET_SHOW_FANOUT;
     Shared shared;
     const auto take = [&shared](unsigned type, Attributes data) {
-        // A list is there even if it is empty.
-        shared.joined |= type == PACKET_DIAG_MCLIST && !data.empty();
+        constexpr size_t size = sizeof(packet_diag_mclist);
+        for (; type == PACKET_DIAG_MCLIST && data.size() >= size; data = data.subspan(size))
+            shared.joined.push_back(attribute_value<packet_diag_mclist>(data.first(size)));
         shared.fanout |= type == PACKET_DIAG_FANOUT;
     };
     const auto is_ours = [&](const packet_diag_msg &socket, Attributes attributes) {
@@ -49,6 +51,24 @@ bool has_ring(int fd)
     socklen_t size = sizeof(version);
     return getsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, &size) != 0 ||
            setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, size) != 0;
+}
+
+// What the socket has joined, once for each time. False: it cannot be joined again.
+bool note_memberships(const Shared &shared, SocketLook &look)
+{
+    constexpr size_t most = 1000;
+    for (const packet_diag_mclist &one : shared.joined) {
+        char interface[IF_NAMESIZE] = "";
+        if (one.pdmc_alen > sizeof(one.pdmc_addr) || one.pdmc_count > most ||
+            !if_indextoname(one.pdmc_index, interface))
+            return false;
+        Membership member;
+        member.interface = interface;
+        member.group.assign(reinterpret_cast<const char *>(one.pdmc_addr), one.pdmc_alen);
+        member.packets = one.pdmc_type + 1U;
+        look.memberships.insert(look.memberships.end(), one.pdmc_count, member);
+    }
+    return look.memberships.size() <= most;
 }
 
 } // namespace
@@ -77,10 +97,10 @@ void look_at_packet(int fd, SocketLook &look, uint64_t inode)
         look.problem = "with a ring of packets (PACKET_RX_RING, PACKET_TX_RING)";
     else if (!shared.found)
         look.problem = "of which this kernel tells too little (packet_diag)";
-    else if (shared.joined)
-        look.problem = "that has joined something (PACKET_ADD_MEMBERSHIP)";
     else if (shared.fanout)
         look.problem = "that shares its packets with others (PACKET_FANOUT)";
+    else if (!note_memberships(shared, look))
+        look.problem = "that has joined too much (PACKET_ADD_MEMBERSHIP)";
 }
 
 } // namespace cryo::capture

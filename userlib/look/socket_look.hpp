@@ -25,6 +25,8 @@ struct Membership {
     std::string interface;
     std::string group; // an address of 4 bytes or 16
     SourceFilter filter;
+    // Of a packet socket: PACKET_MR_…, and 1; its group is an address of the interface's kind.
+    uint32_t packets = 0;
 };
 
 struct SocketLook {

@@ -73,13 +73,14 @@ class OpenMore : public ForgedImage
         add(more);
     }
     void add_group(uint32_t socket, std::string_view interface, std::string_view group,
-                   std::string_view sources = {})
+                   std::string_view sources = {}, uint32_t packets = 0)
     {
         image::GroupMember member;
         member.socket = socket;
         member.interface = interface;
         member.group = image::as_bytes(group);
         member.sources = image::as_bytes(sources);
+        member.packets = packets;
         add(member);
     }
 
@@ -238,6 +239,22 @@ TEST_F(OpenMore, MoreSourcesThanTheKernelTakesAreRefused)
         sources += {127, static_cast<char>(i >> 8), static_cast<char>(i), 1};
     add_group(socket_id, "lo", multicasts, sources);
     expect_refusal(ENOBUFS, "net.ipv4.igmp_max_msf");
+}
+
+TEST_F(OpenMore, AnotherSocketDoesNotJoinAsOneOfPackets)
+{
+    add_socket(AF_INET, SOCK_DGRAM, 0);
+    add_group(socket_id, "lo", multicasts, {}, 1);
+    expect_refusal(EINVAL, "no internet socket has joined a multicast group");
+}
+
+TEST_F(OpenMore, AnAddressThatNoInterfaceHasIsNotJoined)
+{
+    if (!Fd(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0)))
+        GTEST_SKIP() << "packet sockets take a privilege";
+    add_socket(AF_PACKET, SOCK_RAW, 0);
+    add_group(socket_id, "lo", std::string(33, 'x'), {}, 1);
+    expect_refusal(EINVAL, "joined what is no address");
 }
 
 } // namespace

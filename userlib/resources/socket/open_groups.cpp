@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of multicasts that internet sockets have joined: joined again, on the interface of the old
-// name.
+// Groups of multicasts that internet sockets have joined, and what packet sockets have: joined
+// again, on the interface of the old name.
 #include "resources/socket/filling.hpp"
 
 #include "look/multicast.hpp"
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -77,6 +79,33 @@ Result<void> join(int fd, const image::GroupMember &saved)
     return {};
 }
 
+// What a packet socket hears besides what is for this machine.
+Result<void> join_packets(int fd, const image::GroupMember &saved)
+{
+    constexpr size_t most = 32; // MAX_ADDR_LEN
+    struct {
+        packet_mreq head;
+        char rest[most - sizeof(packet_mreq::mr_address)];
+    } wanted = {};
+    if (saved.group.size() > most || saved.packets > UINT16_MAX)
+        return Error(EINVAL, "a packet socket has joined what is no address");
+    const std::string interface(saved.interface);
+    const unsigned index = if_nametoindex(interface.c_str());
+    if (index == 0)
+        return Error(ENODEV, fmt::format("there is no network device {} here, on which a packet "
+                                         "socket has joined something: give one that name before "
+                                         "the restart",
+                                         interface));
+    wanted.head.mr_ifindex = static_cast<int>(index);
+    wanted.head.mr_type = static_cast<uint16_t>(saved.packets - 1);
+    wanted.head.mr_alen = static_cast<uint16_t>(saved.group.size());
+    memcpy(reinterpret_cast<char *>(&wanted) + offsetof(packet_mreq, mr_address),
+           saved.group.data(), saved.group.size());
+    return setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &wanted, sizeof(wanted)) == 0
+               ? Result<void>()
+               : Error::from_errno("joining on " + interface + " (PACKET_ADD_MEMBERSHIP)", errno);
+}
+
 } // namespace
 
 Result<void> join_multicasts(const Opening &opening)
@@ -85,13 +114,14 @@ Result<void> join_multicasts(const Opening &opening)
     for (const image::GroupMember &one : opening.of<image::GroupMember>()) {
         const auto socket = sockets.find(one.socket);
         const int fd = opening.made(one.socket);
-        if (socket == sockets.end() || fd < 0 ||
-            (socket->second.domain != AF_INET && socket->second.domain != AF_INET6))
+        const uint32_t domain = socket != sockets.end() && fd >= 0 ? socket->second.domain : 0;
+        const bool of_packets = one.packets != 0 && domain == AF_PACKET;
+        if (!of_packets && (one.packets != 0 || (domain != AF_INET && domain != AF_INET6)))
             return Error(EINVAL,
                          "an object that is no internet socket has joined a multicast group");
         if (opening.is_redirected(one.socket))
             continue;
-        if (Result<void> done = join(fd, one); !done)
+        if (Result<void> done = of_packets ? join_packets(fd, one) : join(fd, one); !done)
             return done.error().within(
                 fmt::format("descriptor {}", opening.descriptor(one.socket)));
     }

@@ -272,6 +272,7 @@ void Sockets::keep_groups(const SocketLook &look, uint32_t open_file)
         member.group = image::as_bytes(saving_.keep(one.group));
         member.only_sources = one.filter.only_sources;
         member.sources = image::as_bytes(saving_.keep(one.filter.sources));
+        member.packets = one.packets;
         saving_.records().add(member);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A packet socket that has joined a group of addresses.
+// A packet socket that has joined a group of addresses, twice: it hears that until it has left
+// twice.
 #include "probe.h"
 
 #include <linux/if_packet.h>
@@ -31,12 +32,19 @@ int main(int argc, char **argv)
         .mr_type = PACKET_MR_MULTICAST,
         .mr_alen = 6,
         .mr_address = {3, 0, pid >> 24 & 0xff, pid >> 16 & 0xff, pid >> 8 & 0xff, pid & 0xff}};
-    PROBE_TRY(setsockopt(packets, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &group, sizeof group));
     do {
+        for (int i = 0; i < 2; i++)
+            PROBE_TRY(setsockopt(packets, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &group, sizeof group));
         probe_ready();
-        PROBE_SABOTAGE(
-            "group", setsockopt(packets, SOL_PACKET, PACKET_DROP_MEMBERSHIP, &group, sizeof group));
+        PROBE_SABOTAGE("left once", setsockopt(packets, SOL_PACKET, PACKET_DROP_MEMBERSHIP, &group,
+                                               sizeof group));
         probe_true("the group that it has joined", is_listed(group.mr_address));
+        for (int left = 0; left < 2; left++) {
+            PROBE_TRY(
+                setsockopt(packets, SOL_PACKET, PACKET_DROP_MEMBERSHIP, &group, sizeof group));
+            probe_true(left == 0 ? "the group that it has left once" : "no group any more",
+                       is_listed(group.mr_address) == (left == 0));
+        }
     } while (probe_more());
     return probe_pass();
 }
