@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -74,11 +75,33 @@ class Jobs
     bool is_wrong_ = false;
 };
 
+double peak_mib()
+{
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
 void print_row(const Size &size, const Figures &figures)
 {
-    fmt::print("{:>9} {:>7} {:>10.3f} {:>12.3f} {:>9} {:>9}\n", size.nodes * size.ranks_on_each,
-               size.nodes, figures.seconds, figures.root_seconds, figures.to_root,
-               figures.from_root);
+    fmt::print("{:>9} {:>7} {:>10.3f} {:>12.4f} {:>12.4f} {:>9} {:>9} {:>10.0f}\n",
+               size.nodes * size.ranks_on_each, size.nodes, figures.seconds, figures.root_seconds,
+               figures.root_seconds - figures.loop_seconds, figures.to_root, figures.from_root,
+               peak_mib());
+    fflush(stdout);
+}
+
+// What the processor time of the first daemon is for.
+void print_kinds(const Figures &figures)
+{
+    double rest = figures.loop_seconds;
+    for (const auto &[kind, one] : figures.kinds) {
+        fmt::print("    {:<24} {:>6} to it, {:>6} from it, {:>9.4f} s\n", kind, one.to_root,
+                   one.from_root, one.seconds);
+        rest -= one.seconds;
+    }
+    fmt::print("    {:<24} {:>42.4f} s\n", "request, timers, sockets", rest);
+    fmt::print("    {:<24} {:>42.4f} s\n", "commit", figures.root_seconds - figures.loop_seconds);
     fflush(stdout);
 }
 
@@ -86,12 +109,14 @@ void at_once(Bench &bench, Jobs &jobs)
 {
     const std::vector<uint32_t> all =
         bench.full() ? std::vector<uint32_t>{65, 625, 6250} : std::vector<uint32_t>{65, 80};
-    fmt::print("    ranks   nodes    s, total  s, its own     to it  from it\n");
+    fmt::print("{:>9} {:>7} {:>10} {:>12} {:>12} {:>9} {:>9} {:>10}\n", "ranks", "nodes",
+               "s, total", "s, its own", "s, commit", "to it", "from it", "MiB, peak");
     std::map<uint32_t, Figures> of;
     for (const uint32_t nodes : all) {
         const Size size = {.nodes = nodes, .ranks_on_each = kOnEach};
         of[nodes] = jobs.save(size);
         print_row(size, of[nodes]);
+        print_kinds(of[nodes]);
     }
     const Size largest = {.nodes = all.back(), .ranks_on_each = kOnEach};
     const Figures &few = of.begin()->second;

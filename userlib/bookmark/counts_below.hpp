@@ -30,6 +30,10 @@ class CountsBelow
     void told_by_parent() { acks_++; }
     void hear(uint32_t child, const Message &ready);
 
+    bool is_behind(uint32_t child) const // its report is not up to date
+    {
+        return children_[child].ready != children_[child].told;
+    }
     // All children's reports are up to date, and the node's last one, if there was one, is not.
     bool is_report_due() const;
     // Messages to ranks elsewhere go into it; those to ranks below are kept.

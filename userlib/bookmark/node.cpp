@@ -337,6 +337,18 @@ void Node::inquire()
     }
 }
 
+std::vector<uint32_t> Node::awaited() const
+{
+    std::vector<uint32_t> awaited;
+    for (uint32_t i = 0; i < children_.size(); i++) {
+        if ((stage_ == Stage::clocks && !children_[i].clocks) ||
+            (stage_ == Stage::running && counts_.is_behind(i)) ||
+            (stage_ == Stage::cut && !children_[i].drained))
+            awaited.push_back(i);
+    }
+    return awaited;
+}
+
 void Node::pass_state(const StateEntry &state)
 {
     if (states_ >= config_.most_states)

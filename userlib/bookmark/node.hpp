@@ -81,6 +81,8 @@ class Node
     } // all ranks stand still, at the root's word
     const StateEntry &reason() const { return reason_; } // of outcome abandoned
     unsigned rounds() const { return rounds_; }          // tree rounds of this checkpoint
+    // The children that have to say more first; none: it waits for its parent, or for nothing.
+    std::vector<uint32_t> awaited() const;
 
   private:
     struct Child {

@@ -60,6 +60,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
 
     bool is_preparing() const { return stage_ == Stage::preparing; }
     bool is_held() const { return stage_ == Stage::held; }
+    std::string waits_for() const;               // in words
     void serve_program() { by_program_ = true; } // whose call wants it, too
 
   private:

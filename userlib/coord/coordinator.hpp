@@ -34,6 +34,8 @@ class Coordinator
                 Ways ways = {});
     Result<void> begin();
     Daemon &local() { return local_; }
+    // How far the job and its checkpoint are, and what they wait for, in words.
+    std::string waits_for() const;
 
   private:
     void joined(const std::shared_ptr<Channel> &channel, const std::string &node,

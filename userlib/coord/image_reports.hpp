@@ -61,6 +61,8 @@ class ImageReports
     bool has_image(uint32_t rank) const { return is(rank, there); }
     bool is_frozen(uint32_t rank) const { return is(rank, frozen) || has_image(rank); }
     bool misses_one_of(uint32_t member) const { return missing_.contains(member); }
+    const std::map<uint32_t, uint32_t> &missing() const { return missing_; }
+    size_t images_there() const { return images_; }
     bool complete() const { return images_ == ranks_->size(); }
     bool all_are_cut() const { return cuts_ >= ranks_->size(); }
     size_t steps() const { return begun_ + cuts_ + images_; }

@@ -4,6 +4,7 @@
 #include "base/print.hpp"
 #include "coord/daemon.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -12,6 +13,7 @@ namespace cryo::coord {
 namespace {
 
 constexpr size_t most_told = 200; // of the name of a node with a number behind it
+constexpr size_t most_named = 8;  // in one text
 
 } // namespace
 
@@ -73,6 +75,16 @@ std::string Members::name(uint32_t number) const
 {
     const auto at = all_.find(number);
     return at != all_.end() ? at->second.name : "";
+}
+
+std::string Members::names(const std::vector<uint32_t> &numbers) const
+{
+    std::string names;
+    for (size_t i = 0; i < std::min(numbers.size(), most_named); i++)
+        names += fmt::format("{}{}", names.empty() ? "" : ", ", name(numbers[i]));
+    return numbers.size() <= most_named
+               ? names
+               : fmt::format("{} and {} more", names, numbers.size() - most_named);
 }
 
 void Members::tell(uint32_t number, const Message &message)

@@ -51,6 +51,7 @@ class Members
     Member *find(uint32_t number); // null: it is gone
     const Member *find(uint32_t number) const;
     std::string name(uint32_t number) const;
+    std::string names(const std::vector<uint32_t> &numbers) const; // of many, the first eight
 
     void tell(uint32_t number, const Message &message);
     void tell_all(const Message &message);

@@ -10,7 +10,6 @@ namespace cryo::coord {
 
 namespace {
 
-constexpr size_t most_named = 8; // of many nodes
 constexpr size_t most_questions = 64;
 
 } // namespace
@@ -63,14 +62,9 @@ std::optional<std::string> Silence::why() const
     if (all.empty())
         return std::nullopt;
     std::erase_if(all, [this](uint32_t number) { return is_cut_off(number); });
-    std::string names;
-    for (size_t i = 0; i < std::min(all.size(), most_named); i++)
-        names += fmt::format("{}{}", names.empty() ? "" : ", ", members_.name(all[i]));
-    if (all.size() > most_named)
-        names += fmt::format(" and {} more", all.size() - most_named);
     return fmt::format("node {}: its daemon has said nothing for {}; look at that node, or give it "
                        "longer (CRYO_DEADLINE)",
-                       names, in_seconds(longest_silence()));
+                       members_.names(all), in_seconds(longest_silence()));
 }
 
 } // namespace cryo::coord

@@ -2,6 +2,7 @@
 #include "in_process.hpp"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -19,7 +20,7 @@ class InProcess::End final : public Channel
 {
   public:
     End(InProcess &post, Stopped stopped)
-        : Channel(post.loop_, Fd(), {}), post_(post), stopped_(std::move(stopped))
+        : Channel(post.loop_, Fd(), {}), post_(post.self_), stopped_(std::move(stopped))
     {}
     ~End() override { End::close(); }
 
@@ -27,12 +28,12 @@ class InProcess::End final : public Channel
     void send(FrameKind kind, std::string_view body) override
     {
         if (open_)
-            post_.put({other, kind, std::string(body), false});
+            put({other, kind, std::string(body), false});
     }
     void close() override
     {
         if (std::exchange(open_, false))
-            post_.put({other, FrameKind::json, "", true});
+            put({other, FrameKind::json, "", true});
     }
     void close_when_sent() override
     {
@@ -63,7 +64,13 @@ class InProcess::End final : public Channel
     std::weak_ptr<End> other;
 
   private:
-    InProcess &post_;
+    void put(Frame frame) const
+    {
+        if (const auto post = post_.lock())
+            (*post)->put(std::move(frame));
+    }
+
+    std::weak_ptr<InProcess *> post_;
     Stopped stopped_;
     bool open_ = true;
 };
@@ -126,6 +133,32 @@ void Mailbox::put(std::function<void()> what)
     const std::lock_guard lock(mutex_);
     letters_.push_back(std::move(what));
     eventfd_write(bell_.get(), 1);
+}
+
+LoopThread::~LoopThread()
+{
+    if (!thread_.joinable())
+        return;
+    put([this] { loop_.stop(); });
+    thread_.join();
+}
+
+void LoopThread::begin()
+{
+    thread_ = std::thread([this] { loop_.run(); });
+    pthread_getcpuclockid(thread_.native_handle(), &clock_);
+}
+
+double LoopThread::processor_seconds() const
+{
+    return seconds_of(clock_);
+}
+
+double seconds_of(clockid_t clock)
+{
+    timespec now = {};
+    clock_gettime(clock, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 void Mailbox::open()

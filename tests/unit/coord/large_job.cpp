@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -31,26 +30,26 @@ constexpr const char *in_here = "in-process";
 constexpr int64_t look_first_ms = 10;
 constexpr int64_t look_last_ms = 2560;
 
-double seconds_of(clockid_t clock)
-{
-    timespec now = {};
-    clock_gettime(clock, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 // Of the first daemon's thread, and of its commit: all but this thread.
 double root_processor()
 {
     return seconds_of(CLOCK_PROCESS_CPUTIME_ID) - seconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
-// The kernel's usual limit is for programs that use select().
-void raise_descriptors()
+// Two for each node, and a few more. The kernel's usual limit is for programs that use select().
+void raise_descriptors(uint32_t nodes)
 {
+    constexpr rlim_t others = 100;
     rlimit limit = {};
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
+    const rlim_t needed = 2 * rlim_t(nodes) + others;
+    if (limit.rlim_cur < needed)
+        throw std::runtime_error(
+            fmt::format("{} nodes need {} descriptors, and {} are allowed; raise the hard limit "
+                        "(ulimit -Hn)",
+                        nodes, needed, limit.rlim_cur));
 }
 
 std::pair<Fd, Fd> sockets()
@@ -61,14 +60,16 @@ std::pair<Fd, Fd> sockets()
     return {Fd(ends[0]), Fd(ends[1])};
 }
 
-// Stands still as soon as it is asked to.
+// Stands still as soon as it is asked to, or never.
 class StillRank final : private bookmark::Link
 {
   public:
-    StillRank(std::shared_ptr<Channel> daemon, uint32_t number, uint32_t ranks)
-        : daemon_(std::move(daemon)), rank_({.self = number, .ranks = ranks}, *this, mpi_)
+    StillRank(std::shared_ptr<Channel> daemon, uint32_t number, uint32_t ranks, bool is_silent)
+        : daemon_(std::move(daemon)), rank_({.self = number, .ranks = ranks}, *this, mpi_),
+          is_silent_(is_silent)
     {
-        rank_.made(1, ranks, {}, ranks);
+        // The counts of all peers, of whom it has none, are 25 KB in a job of 100,000 ranks.
+        rank_.made(1, 1, std::span(&number, 1), ranks);
         daemon_->on_frame = [this](FrameKind kind, std::string_view body) { hear(kind, body); };
         Hello hello;
         hello.rank = number;
@@ -89,7 +90,7 @@ class StillRank final : private bookmark::Link
         } else {
             return;
         }
-        if (rank_.pending() && rank_.must_hold())
+        if (rank_.pending() && rank_.must_hold() && !is_silent_)
             rank_.serve();
         if (rank_.phase() == bookmark::Phase::drained && !std::exchange(asks_, true))
             daemon_->send(FrameKind::image, "");
@@ -103,6 +104,7 @@ class StillRank final : private bookmark::Link
     std::shared_ptr<Channel> daemon_;
     StillMpi mpi_;
     bookmark::Rank rank_;
+    bool is_silent_;
     bool asks_ = false; // for its image
 };
 
@@ -151,18 +153,11 @@ class NoImage final : public Imager
 
 } // namespace
 
-struct LargeJob::Node {
-    std::shared_ptr<Channel> up;
-    std::unique_ptr<Daemon> daemon;
-    bool has_joined = false;
-    std::shared_ptr<bool> is_stopped = std::make_shared<bool>(false);
-};
-
 LargeJob::LargeJob(const Size &size, const std::string &directory)
-    : size_(size), store_(directory + "/snapshots"), post_(loop_), root_post_(root_loop_),
-      to_root_(root_loop_)
+    : size_(size), store_(directory + "/snapshots"), post_(loop_), from_root_(loop_),
+      root_post_(root_loop_), root_(root_loop_)
 {
-    raise_descriptors();
+    raise_descriptors(size_.nodes);
     job_.id = "7-aa";
     job_.secret = std::string(64, '7');
     job_.launcher = getpid();
@@ -172,26 +167,25 @@ LargeJob::LargeJob(const Size &size, const std::string &directory)
     coordinator_ = std::make_unique<Coordinator>(root_loop_, job_, "n0", Fd(), ways(0));
     if (Result<void> begun = coordinator_->begin(); !begun)
         throw std::runtime_error(begun.error().text());
-    root_ = std::thread([this] { root_loop_.run(); });
+    root_.begin();
     for (uint32_t node = 1; node < size_.nodes; node++)
         make_node(node);
-    to_root_.put([this] { add_ranks(coordinator_->local(), root_post_, 0); });
+    root_.put([this] { add_ranks(coordinator_->local(), root_post_, 0); });
     Result<Fd> socket = connect_path(job_.root_socket());
     if (!socket)
         throw std::runtime_error(socket.error().text());
     command_ = Channel::make(loop_, std::move(*socket));
     command_->on_message(Speaker::job, [this](const Message &message) { hear(message); });
+    command_->on_end = [this] { is_cut_off("the command"); };
     wait_for_tree();
 }
 
-LargeJob::~LargeJob()
+LargeJob::~LargeJob() = default;
+
+void LargeJob::is_cut_off(const std::string &from)
 {
-    to_root_.put([this] { root_loop_.stop(); });
-    root_.join();
-    coordinator_.reset();
-    root_ranks_.clear();
-    ranks_.clear();
-    nodes_.clear();
+    broken_ = "the first daemon has ended its connection with " + from;
+    loop_.stop();
 }
 
 uint32_t LargeJob::rank_of(uint32_t node, uint32_t index) const
@@ -217,8 +211,9 @@ void LargeJob::make_node(uint32_t number)
     of_root_.push_back(node.up);
     node.daemon = std::make_unique<Daemon>(
         loop_, job_, fmt::format("n{}", number),
-        [this, up = node.up](const Message &message) {
+        [this, up = node.up, number](const Message &message) {
             up->send(message);
+            nodes_[number]->is_placed = nodes_[number]->is_placed || message.type == Type::placed;
             if (message.type == Type::placed && ++placed_ + 1 == size_.nodes)
                 loop_.stop();
         },
@@ -232,10 +227,14 @@ void LargeJob::make_node(uint32_t number)
             one.daemon->command(message);
         }
     });
-    to_root_.put([this, number, fd = std::make_shared<Fd>(std::move(there))] {
+    node.up->on_end = [this, number] { is_cut_off(fmt::format("n{}", number)); };
+    counts_.go_by(*node.up);
+    root_.put([this, number, fd = std::make_shared<Fd>(std::move(there))] {
+        const auto channel = Channel::make(root_loop_, std::move(*fd));
         coordinator_->local().on_join(
-            Channel::make(root_loop_, std::move(*fd)), fmt::format("n{}", number),
+            channel, fmt::format("n{}", number),
             Message(Type::join, {{"addresses", json::array({in_here})}, {"port", number}}));
+        counts_.come_by(*channel);
     });
 }
 
@@ -246,26 +245,34 @@ void LargeJob::add_ranks(Daemon &daemon, InProcess &post, uint32_t node)
         auto [here, there] = post.connect();
         daemon.meet_rank(there);
         (node == 0 ? root_ranks_ : ranks_)
-            .push_back(std::make_shared<StillRank>(here, rank_of(node, index), all));
+            .push_back(std::make_shared<StillRank>(here, rank_of(node, index), all,
+                                                   rank_of(node, index) == size_.silent));
     }
     post.deliver_all(); // a rank may not wait for long before its first word
 }
 
 Result<std::shared_ptr<Channel>> LargeJob::connect(uint32_t from, const ParentAt &parent)
 {
+    nodes_[from]->above = 0;
     if (parent.addresses == std::vector<std::string>{in_here}) {
+        nodes_[from]->above = parent.port;
         auto [here, there] =
             post_.connect(nodes_[from]->is_stopped, nodes_[parent.port]->is_stopped);
         introduce({here, there}, parent);
         return here;
     }
     auto [here, there] = sockets();
-    to_root_.put([this, identity = parent.identity, fd = std::make_shared<Fd>(std::move(there))] {
-        coordinator_->local().meet(Channel::make(root_loop_, std::move(*fd)), identity);
+    root_.put([this, identity = parent.identity, fd = std::make_shared<Fd>(std::move(there))] {
+        const auto one = Channel::make(root_loop_, std::move(*fd));
+        if (coordinator_->local().meet(one, identity))
+            counts_.come_by(*one);
     });
     const auto channel = Channel::make(loop_, std::move(here));
     of_root_.push_back(channel);
-    loop_.after(0, [channel] { channel->on_secure(); });
+    loop_.after(0, [this, channel] {
+        channel->on_secure();
+        counts_.go_by(*channel);
+    });
     return channel;
 }
 
@@ -290,29 +297,36 @@ void LargeJob::hear(const Message &message)
     loop_.stop();
 }
 
-Message LargeJob::ask(const Message &request, Type answer)
+void LargeJob::run(StandstillWatch &watch)
+{
+    if (broken_.empty())
+        watch.run();
+    if (!broken_.empty())
+        throw std::runtime_error(fmt::format("{}: {}", watch.what(), broken_));
+}
+
+Message LargeJob::ask(StandstillWatch &watch, const Message &request, Type answer)
 {
     awaited_ = answer;
     answer_.reset();
     command_->send(request);
-    loop_.resume();
-    loop_.run();
+    run(watch);
     return *answer_;
 }
 
 void LargeJob::wait_for_tree()
 {
-    if (placed_ + 1 < size_.nodes) {
-        loop_.resume();
-        loop_.run();
-    }
+    StandstillWatch watch(loop_, size_.look_ms, "the tree of daemons",
+                          [this] { return waits_for(); });
+    if (placed_ + 1 < size_.nodes)
+        run(watch);
     int64_t wait = look_first_ms;
-    while (!ask(Message(Type::status_wanted), Type::status).fields.at("ready").get<bool>()) {
+    while (!ask(watch, Message(Type::status_wanted), Type::status).fields.at("ready").get<bool>()) {
         loop_.after(wait, [this] { loop_.stop(); });
         wait = std::min(2 * wait, look_last_ms);
-        loop_.resume();
-        loop_.run();
+        run(watch);
     }
+    counts_.take();
 }
 
 std::pair<uint64_t, uint64_t> LargeJob::traffic() const
@@ -330,7 +344,11 @@ Figures LargeJob::checkpoint()
     const auto [to_before, from_before] = traffic();
     const double begin = seconds_of(CLOCK_MONOTONIC);
     const double root_begin = root_processor();
-    const Message end = ask(Message(Type::checkpoint, {{"directory", store_},
+    const double loop_begin = root_.processor_seconds();
+    StandstillWatch watch(loop_, size_.look_ms, "a checkpoint", [this] { return waits_for(); });
+    counts_.take();
+    const Message end = ask(watch,
+                            Message(Type::checkpoint, {{"directory", store_},
                                                        {"delta", size_.deltas ? "auto" : "none"}}),
                             Type::end);
     Figures figures;
@@ -338,6 +356,8 @@ Figures LargeJob::checkpoint()
     figures.seconds = now - begin;
     figures.commit_seconds = now - finished_locally_;
     figures.root_seconds = root_processor() - root_begin;
+    figures.loop_seconds = root_.processor_seconds() - loop_begin;
+    figures.kinds = counts_.take();
     const auto [to_after, from_after] = traffic();
     figures.to_root = to_after - to_before;
     figures.from_root = from_after - from_before;

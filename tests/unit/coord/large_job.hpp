@@ -8,16 +8,20 @@
 //
 //     LargeJob job({.nodes = 250, .ranks_on_each = 16}, scratch / "job");
 //     const Figures figures = job.checkpoint();
+//
+// Both throw std::runtime_error where the job cannot go on, which says what the first daemon waits
+// for, and which daemon or rank keeps it back.
 #pragma once
 
 #include "coord/coordinator.hpp"
+#include "frame_counts.hpp"
 #include "in_process.hpp"
+#include "standstill_watch.hpp"
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,6 +33,8 @@ struct Size {
     bool images = false; // real ones, though empty; else there are no files of ranks
     bool deltas = false; // each is based on the image before, if there is one
     bool cyclic = false; // ranks follow one another over the nodes
+    std::optional<uint32_t> silent = {}; // a rank that never stands still
+    int64_t look_ms = 20'000;            // between looks at whether anything happens
 };
 
 struct Figures {
@@ -36,9 +42,11 @@ struct Figures {
     uint64_t ranks = 0;
     double seconds = 0;      // from the request to its end
     double root_seconds = 0; // of a processor, of the first daemon and of its commit
+    double loop_seconds = 0; // of these, without the commit
     double commit_seconds = 0;
     uint64_t to_root = 0; // frames from other nodes
     uint64_t from_root = 0;
+    Kinds kinds = {}; // of these frames
 };
 
 class LargeJob
@@ -57,7 +65,14 @@ class LargeJob
     void stop_daemon(uint32_t node);
 
   private:
-    struct Node;
+    struct Node {
+        std::shared_ptr<Channel> up;
+        std::unique_ptr<Daemon> daemon;
+        uint32_t above = 0; // the node, in the tree
+        bool has_joined = false;
+        bool is_placed = false;
+        std::shared_ptr<bool> is_stopped = std::make_shared<bool>(false);
+    };
 
     void make_node(uint32_t node);
     void add_ranks(Daemon &daemon, InProcess &post, uint32_t node);
@@ -65,10 +80,18 @@ class LargeJob
     Result<std::shared_ptr<Channel>> connect(uint32_t from, const ParentAt &parent);
     void introduce(const InProcess::Ends &ends, const ParentAt &parent);
     Ways ways(uint32_t node);
-    Message ask(const Message &request, Type answer);
+    Message ask(StandstillWatch &watch, const Message &request, Type answer);
+    void run(StandstillWatch &watch);
     void wait_for_tree();
     void hear(const Message &message);
+    void is_cut_off(const std::string &from);
     std::pair<uint64_t, uint64_t> traffic() const;
+    // In words (large_job_state.cpp).
+    std::string waits_for();
+    void ask_first();
+    std::string nodes_without(bool Node::*what) const;
+    std::string keeps_tree_back() const;
+    std::vector<uint32_t> children_of(uint32_t node) const;
 
     Size size_;
     Job job_;
@@ -83,15 +106,23 @@ class LargeJob
     std::optional<Message> answer_;
     std::vector<std::string> notices_;
     double finished_locally_ = 0;
+    FrameCounts counts_; // of the first daemon, by both threads
+    std::string broken_; // what has ended, and should not
     std::vector<std::shared_ptr<void>> ranks_;
+    struct First { // the first daemon, as it has last said
+        std::string waits_for = "has not answered";
+        std::vector<uint32_t> awaited = {}; // of its children in the tree
+        bool is_asked = false;
+    };
+    First first_;
+    Mailbox from_root_;
 
     // In the thread of the first daemon:
     Loop root_loop_;
     InProcess root_post_;
     std::unique_ptr<Coordinator> coordinator_;
     std::vector<std::shared_ptr<void>> root_ranks_;
-    Mailbox to_root_;
-    std::thread root_;
+    LoopThread root_; // which ends before what it uses
 };
 
 } // namespace cryo::coord::sim

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 namespace cryo::coord::sim {
 namespace {
@@ -126,6 +128,66 @@ TEST(LargeJob, NamesTheDaemonThatKeepsOthersBack)
     const Figures figures = job.checkpoint();
     EXPECT_NE(figures.error.find("node n2: its daemon has said nothing for 2 s"), std::string::npos)
         << figures.error;
+}
+
+std::string why_it_stops(LargeJob &job)
+{
+    try {
+        return "a checkpoint: " + job.checkpoint().error;
+    } catch (const std::runtime_error &error) {
+        return error.what();
+    }
+}
+
+// Where nobody loses patience, a test of it would wait for ever, and nobody would know for what.
+TEST(LargeJob, SaysWhichRankKeepsItBack)
+{
+    const Variable patient("CRYO_DEADLINE", hours);
+    const Scratch scratch;
+    LargeJob job({.nodes = 40, .ranks_on_each = 2, .silent = 33, .look_ms = 500}, scratch / "job");
+    const std::string why = why_it_stops(job);
+    EXPECT_NE(why.find("waits for all ranks to stand still; 0 of 80 images are there"),
+              std::string::npos)
+        << why;
+    EXPECT_NE(why.find("n16 has to hear more of rank 33"), std::string::npos) << why;
+}
+
+TEST(LargeJob, SaysWhichNodesKeepItBack)
+{
+    const Variable patient("CRYO_DEADLINE", hours);
+    const Scratch scratch;
+    LargeJob job({.nodes = 40, .ranks_on_each = 1, .look_ms = 500}, scratch / "job");
+    job.stop_daemon(1); // and with it all below it
+    const std::string why = why_it_stops(job);
+    EXPECT_NE(why.find("is prepared, of which nodes have said nothing yet: n1;"), std::string::npos)
+        << why;
+    EXPECT_NE(why.find("stopped: n1"), std::string::npos) << why;
+}
+
+TEST(LargeJob, SaysThatItNeedsMoreDescriptors)
+{
+    const Scratch scratch;
+    try {
+        const LargeJob job({.nodes = 1U << 31}, scratch / "job");
+        ADD_FAILURE() << "there are descriptors for all of them";
+    } catch (const std::runtime_error &error) {
+        EXPECT_NE(std::string(error.what()).find("raise the hard limit"), std::string::npos)
+            << error.what();
+    }
+}
+
+TEST(LargeJob, CountsFramesByTheirKind)
+{
+    const Variable patient("CRYO_DEADLINE", hours);
+    const Scratch scratch;
+    LargeJob job({.nodes = 40, .ranks_on_each = 2}, scratch / "job");
+    const Figures figures = job.checkpoint();
+    EXPECT_EQ(figures.error, "");
+    for (const char *kind : {"exchange: clocks", "exchange: ready", "exchange: drained",
+                             "reports: prepared", "reports: images"})
+        EXPECT_EQ(figures.kinds.at(kind).to_root, below_first) << kind;
+    for (const char *kind : {"prepare", "exchange: request", "exchange: expected"})
+        EXPECT_EQ(figures.kinds.at(kind).from_root, below_first) << kind;
 }
 
 } // namespace
