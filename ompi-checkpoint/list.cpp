@@ -18,6 +18,7 @@
 using cryo::Error;
 using cryo::printable;
 using cryo::Result;
+using cryo::coord::Depth;
 using cryo::coord::SnapshotStore;
 using nlohmann::json;
 
@@ -38,7 +39,8 @@ int list_snapshots(const char *command, const std::string &base, bool as_json)
     std::sort(names.begin(), names.end());
     json all = json::array();
     for (const std::string &name : names) {
-        const Result<SnapshotStore> store = SnapshotStore::open(fmt::format("{}/{}", base, name));
+        const Result<SnapshotStore> store =
+            SnapshotStore::open(fmt::format("{}/{}", base, name), Depth::listed);
         if (!store) {
             if (store.error().code() != ENOENT)
                 cryo::print(stderr, "{}: {}\n", command,
@@ -50,7 +52,7 @@ int list_snapshots(const char *command, const std::string &base, bool as_json)
                 continue;
             all.push_back({{"reference", name},
                            {"seq", seq},
-                           {"ranks", snapshot.images.size()},
+                           {"ranks", snapshot.ranks()},
                            {"bytes", snapshot.bytes()},
                            {"completed", snapshot.completed}});
             const size_t local = snapshot.local_images();
@@ -63,7 +65,7 @@ int list_snapshots(const char *command, const std::string &base, bool as_json)
                 all.back()["redundancy"] = snapshot.redundancy;
             if (!as_json)
                 cryo::print("Snapshot Ref.: {:3} {}  {}, {}, {}{}{}{}\n", seq, printable(name),
-                            cryo::cli::count_text(snapshot.images.size(), "rank", "ranks"),
+                            cryo::cli::count_text(snapshot.ranks(), "rank", "ranks"),
                             cryo::cli::size_text(snapshot.bytes()), printable(snapshot.completed),
                             needs.empty() ? "" : fmt::format(", needs {}", fmt::join(needs, ", ")),
                             local > 0 ? fmt::format(", {} of them on their nodes too", local) : "",

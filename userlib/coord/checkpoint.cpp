@@ -79,6 +79,9 @@ Result<void> Checkpoint::begin()
     if (const std::optional<int> previous = snapshot_.previous();
         previous && options.common.wants_delta())
         prepare.fields["previous"] = *previous;
+    is_counted_ = may_count(options.common);
+    if (is_counted_)
+        prepare.fields["counted"] = true;
     if (request_.contains("local"))
         prepare.fields["local"] = local_level(request_, snapshot_.level_name());
     silence_.begin();
@@ -274,6 +277,12 @@ void Checkpoint::image_came(const Message &message)
     if (reports_.has_image(rank))
         return; // a daemon of Cryo's says so once
     const std::vector<int> needs = fields.value("needs", std::vector<int>());
+    if (is_counted_ && !(fields.value("described", false) && needs.empty())) {
+        give_up(fmt::format("rank {} on node {}: its image has no metadata of its own", rank,
+                            around_.members.name(reports_.ranks().at(rank).member)),
+                EPROTO);
+        return;
+    }
     if (!has_bases(rank, needs))
         return;
     add_image(rank,

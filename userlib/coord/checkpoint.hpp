@@ -82,6 +82,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     };
 
     Result<void> choose_delta(cli::CommonOptions &options);
+    bool may_count(const cli::CommonOptions &options) const;
     bool is_taking_images() const;
     bool speaks_for(uint32_t member, uint32_t rank);
     bool images_are_due(uint32_t member);
@@ -121,6 +122,7 @@ class Checkpoint : public std::enable_shared_from_this<Checkpoint>
     uint64_t patience_ = 0;      // timer
     bool by_program_ = false;
     bool job_ended_ = false;
+    bool is_counted_ = false;    // the metadata of the snapshot have no lines of each rank
     bool told_of_nodes_ = false; // that all images are there, on their nodes at least
     Failure failure_;
     ImageReports reports_;

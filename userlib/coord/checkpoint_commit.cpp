@@ -5,15 +5,28 @@
 #include "coord/daemon.hpp"
 #include "coord/local_level.hpp"
 #include "coord/patience.hpp"
+#include "sys/own_variable.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <utility>
 
 namespace cryo::coord {
+
+// What is based on other snapshots, or has levels, is listed: the metadata say of which ranks. So
+// are ranks on nodes of one name, which know nothing of each other.
+bool Checkpoint::may_count(const cli::CommonOptions &options) const
+{
+    const char *wanted = sys::own_variable("CRYO_LISTED_RANKS");
+    const size_t listed = wanted != nullptr ? strtoul(wanted, nullptr, 10) : most_listed_ranks;
+    const bool has_bases = options.wants_delta() && snapshot_.previous();
+    return reports_.ranks().size() > listed && !request_.contains("local") && !has_bases &&
+           !around_.members.had_namesakes();
+}
 
 // With the copies that their nodes have of them.
 std::vector<SnapshotImage> Checkpoint::images() const
@@ -33,11 +46,16 @@ void Checkpoint::commit()
 {
     stage_ = Stage::finishing;
     around_.watchers.say("finished locally");
-    snapshot_.commit(images(), request_.value("keep", 0U),
-                     [weak = weak_from_this()](const Result<void> &done) {
-                         if (const auto one = weak.lock())
-                             one->committed(done);
-                     });
+    const auto keep = request_.value("keep", 0U);
+    const auto then = [weak = weak_from_this()](const Result<void> &done) {
+        if (const auto one = weak.lock())
+            one->committed(done);
+    };
+    if (is_counted_) // of all ranks of the job, whose numbers begin with 0
+        snapshot_.commit_counted(static_cast<uint32_t>(reports_.ranks().size()), reports_.bytes(),
+                                 keep, then);
+    else
+        snapshot_.commit(images(), keep, then);
 }
 
 // What becomes of the job when the snapshot is there.

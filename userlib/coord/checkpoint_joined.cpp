@@ -82,12 +82,17 @@ bool Checkpoint::hear_images(uint32_t child, const json &fields)
     const auto stopped = fields.value("stopped_ns", uint64_t(0));
     const std::optional<Deltas> deltas =
         deltas_of(list_in(fields, "deltas"), reports_.ranks().size());
-    if (!deltas)
+    // A rank that is listed is so with a size of its own.
+    const bool has_images = fields.contains("images");
+    if (!deltas || (has_images && is_counted_ != fields.contains("total")) ||
+        (is_counted_ && !deltas->empty()))
         return false;
     size_t next = 0;
     // First, so that those which are there already do not count as under way.
     const auto add = [&](uint32_t rank) {
         const size_t at = next++;
+        if (is_counted_ && is_taking_images())
+            reports_.add(rank, {.is_described = true}, stopped);
         if (at >= bytes.size() || reports_.has_image(rank))
             return;
         const auto delta = deltas->find(rank);
@@ -108,6 +113,8 @@ bool Checkpoint::hear_images(uint32_t child, const json &fields)
     const bool good = each_rank(child, list_in(fields, "images"), add) &&
                       each_rank(child, list_in(fields, "cut"), cut) &&
                       each_rank(child, list_in(fields, "local"), local);
+    if (good && has_images && is_counted_)
+        reports_.add_bytes(fields.at("total"));
     for (const json &notice : list_in(fields, "notices"))
         reports_.notices().add(notice.get<std::string>());
     look_at_images();

@@ -211,6 +211,7 @@ void Daemon::command(const Message &message)
     case Type::prepare:
         said_.clear();
         is_alone_ = false;
+        joined_.sum(message.fields.value("counted", false));
         images_.prepare(message);
         break;
     case Type::cancel:

@@ -12,10 +12,21 @@ ImageReports::ImageReports(std::shared_ptr<const Ranks> ranks, const Members &me
     for (const auto &[rank, place] : *ranks_) {
         all_[rank].member = place.member;
         all_[rank].state = known;
+        missing_.resize(std::max<size_t>(missing_.size(), place.member + size_t(1)));
         missing_[place.member]++;
     }
-    for (const auto &[member, count] : missing_)
-        names_[member] = members.name(member);
+    for (const uint32_t member : members_that_miss())
+        names_.emplace_hint(names_.end(), member, members.name(member));
+}
+
+std::vector<uint32_t> ImageReports::members_that_miss() const
+{
+    std::vector<uint32_t> members;
+    for (uint32_t member = 0; member < missing_.size(); member++) {
+        if (missing_[member] != 0)
+            members.push_back(member);
+    }
+    return members;
 }
 
 bool ImageReports::set(uint32_t rank, State state)
@@ -69,9 +80,7 @@ void ImageReports::add(uint32_t rank, Image image, uint64_t stopped_ns)
         needs_.insert(image.needs.begin(), image.needs.end());
         deltas_[rank] = std::move(image.needs);
     }
-    const auto left = missing_.find(all_[rank].member);
-    if (left != missing_.end() && --left->second == 0)
-        missing_.erase(left);
+    missing_[all_[rank].member]--;
     longest_stop_ = std::max(longest_stop_, stopped_ns);
 }
 

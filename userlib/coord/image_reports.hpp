@@ -48,6 +48,7 @@ class ImageReports
     void cut(uint32_t rank);
     void grow(uint32_t rank, uint64_t bytes);
     void add(uint32_t rank, Image image, uint64_t stopped_ns);
+    void add_bytes(uint64_t bytes) { bytes_ += bytes; } // of images whose own sizes did not come
     bool on_node(uint32_t rank); // the image is there at least; true: now all are
     // From now on images have less time to grow.
     void count_from_now();
@@ -60,8 +61,11 @@ class ImageReports
     bool has_rank(uint32_t rank) const { return is(rank, known); }
     bool has_image(uint32_t rank) const { return is(rank, there); }
     bool is_frozen(uint32_t rank) const { return is(rank, frozen) || has_image(rank); }
-    bool misses_one_of(uint32_t member) const { return missing_.contains(member); }
-    const std::map<uint32_t, uint32_t> &missing() const { return missing_; }
+    bool misses_one_of(uint32_t member) const
+    {
+        return member < missing_.size() && missing_[member] != 0;
+    }
+    std::vector<uint32_t> members_that_miss() const; // images of their ranks
     size_t images_there() const { return images_; }
     bool complete() const { return images_ == ranks_->size(); }
     bool all_are_cut() const { return cuts_ >= ranks_->size(); }
@@ -90,7 +94,7 @@ class ImageReports
     std::shared_ptr<const Ranks> ranks_;
     std::map<uint32_t, std::string> names_; // of the members that have ranks
     std::vector<Rank> all_;                 // by its number
-    std::map<uint32_t, uint32_t> missing_;  // by member: how many images, if any
+    std::vector<uint32_t> missing_;         // by member: how many images
     std::map<uint32_t, Growth> growth_;
     std::map<uint32_t, std::string> checksums_; // of the images that have one
     std::map<uint32_t, std::vector<int>> deltas_;

@@ -144,10 +144,12 @@ json described(json taken, pid_t pid, const ImagePlace &place)
         return failure(directory.error());
     SnapshotImage image = {.rank = place.rank,
                            .pid = pid,
+                           .node = place.node,
                            .file = place.name,
                            .bytes = taken.value("bytes", uint64_t(0)),
                            .checksum = taken.value("checksum", ""),
-                           .needs = taken.value("needs", std::vector<int>())};
+                           .needs = taken.value("needs", std::vector<int>()),
+                           .is_counted = !place.node.empty()};
     if (!image.checksum.empty())
         image.local = place.local;
     if (Result<void> done = describe_image(*directory, image); !done)

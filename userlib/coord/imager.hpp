@@ -34,6 +34,7 @@ struct ImagePlace {
     uint64_t rate = 0;     // of that copy, in bytes a second; 0: no limit
     // The image of the last finished snapshot, for a delta; "": there is none.
     std::string previous = {};
+    std::string node = {}; // that the rank's metadata name; "": those of all ranks do
 };
 
 struct Taken {

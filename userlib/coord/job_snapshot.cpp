@@ -69,10 +69,25 @@ bool JobSnapshot::has_image(int seq, uint32_t rank)
 
 void JobSnapshot::commit(std::vector<SnapshotImage> images, unsigned keep, Aside::Then then)
 {
+    write(
+        [this, images = std::move(images)]() mutable { return writer_->commit(std::move(images)); },
+        keep, std::move(then));
+}
+
+void JobSnapshot::commit_counted(uint32_t ranks, uint64_t bytes, unsigned keep, Aside::Then then)
+{
+    write([this, ranks, bytes] { return writer_->commit_counted(ranks, bytes); }, keep,
+          std::move(then));
+}
+
+// The thread that does so owns the writer and `kept_all_` meanwhile.
+void JobSnapshot::write(std::function<Result<void>()> commit, unsigned keep, Aside::Then then)
+{
     aside_ = std::make_unique<Aside>(
         loop_,
-        [this, images = std::move(images), keep]() mutable {
-            return write(std::move(images), keep);
+        [this, commit = std::move(commit), keep] {
+            Result<void> done = commit();
+            return done ? this->keep(keep) : done;
         },
         [this, then = std::move(then)](const Result<void> &done) {
             aside_.reset();
@@ -92,15 +107,13 @@ void JobSnapshot::add_sets(const std::string &redundancy, std::vector<SnapshotSe
         });
 }
 
-// Runs in a thread of its own, which owns the writer and `kept_all_`.
-Result<void> JobSnapshot::write(std::vector<SnapshotImage> images, unsigned keep)
+Result<void> JobSnapshot::keep(unsigned count)
 {
-    Result<void> done = writer_->commit(std::move(images));
-    if (!done || keep == 0)
-        return done;
-    if (Result<void> kept = writer_->keep(keep); !kept)
+    if (count == 0)
+        return {};
+    if (Result<void> kept = writer_->keep(count); !kept)
         kept_all_ = fmt::format("older snapshots could not be removed: {}", kept.error().text());
-    return done;
+    return {};
 }
 
 } // namespace cryo::coord

@@ -15,6 +15,7 @@
 #include "coord/message.hpp"
 #include "coord/snapshot.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,7 @@ class JobSnapshot
     Result<std::string> begin(const Job &job, const nlohmann::json &request);
     // Of the finished snapshots of this job only the last `keep` remain; 0: all.
     void commit(std::vector<SnapshotImage> images, unsigned keep, Aside::Then then);
+    void commit_counted(uint32_t ranks, uint64_t bytes, unsigned keep, Aside::Then then);
     // Of what is committed: its sets are complete, too.
     void add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets, Aside::Then then);
     bool is_committing() const { return aside_ != nullptr; }
@@ -47,7 +49,8 @@ class JobSnapshot
     bool has_image(int seq, uint32_t rank);
 
   private:
-    Result<void> write(std::vector<SnapshotImage> images, unsigned keep);
+    void write(std::function<Result<void>()> commit, unsigned keep, Aside::Then then);
+    Result<void> keep(unsigned count);
 
     Loop &loop_;
     std::optional<SnapshotWriter> writer_;

@@ -91,6 +91,7 @@ bool JoinedReports::begin(uint64_t checkpoint)
     cut_.clear();
     local_.clear();
     images_.clear();
+    total_ = 0;
     sent_ = {};
     stopped_ns_ = 0;
     notices_ = {};
@@ -162,12 +163,14 @@ bool JoinedReports::take(const Message &joined)
         const json checksums = fields.value("checksums", json::array());
         good = into("prepared", nodes_, prepared_) && into("cut", ranks_, cut_) &&
                into("local", ranks_, local_) && into("images", ranks_, images) &&
-               bytes.size() == images.size() &&
+               bytes.size() == (fields.contains("total") ? 0 : images.size()) &&
                (checksums.empty() || checksums.size() == images.size());
         at = 0;
         for (auto one = images.begin(); good && one != images.end(); ++one, at++)
-            images_[*one] = {
-                bytes[at], checksums.empty() ? "" : checksums[at].get<std::string>(), {}};
+            images_[*one] = {bytes.empty() ? 0 : bytes[at].get<uint64_t>(),
+                             checksums.empty() ? "" : checksums[at].get<std::string>(),
+                             {}};
+        total_ += fields.value("total", uint64_t(0));
         const std::optional<Deltas> deltas =
             deltas_of(fields.value("deltas", json::array()), ranks_);
         good = good && deltas && std::ranges::all_of(*deltas, [&](const auto &one) {
@@ -236,13 +239,20 @@ void JoinedReports::add_images(json &fields)
     bool any_checksum = false;
     for (const auto &[rank, image] : images_) {
         ranks.insert(ranks.end(), rank);
-        bytes.push_back(image.bytes);
+        if (sums_)
+            total_ += image.bytes;
+        else
+            bytes.push_back(image.bytes);
         checksums.push_back(image.checksum);
         any_checksum = any_checksum || !image.checksum.empty();
         if (!image.needs.empty())
             deltas[image.needs].insert(rank);
     }
-    fields.update({{"images", runs_of(ranks)}, {"bytes", bytes}, {"stopped_ns", stopped_ns_}});
+    fields.update({{"images", runs_of(ranks)}, {"stopped_ns", stopped_ns_}});
+    if (sums_)
+        fields["total"] = std::exchange(total_, 0);
+    else
+        fields["bytes"] = std::move(bytes);
     if (any_checksum)
         fields["checksums"] = checksums;
     for (const auto &[needs, all] : deltas)

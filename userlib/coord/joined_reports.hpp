@@ -54,6 +54,7 @@ class JoinedReports
 
     void place(uint32_t index, size_t nodes, size_t ranks);
     void look(uint64_t number) { look_ = number; }
+    void sum(bool sums) { sums_ = sums; } // the sizes of images: nobody wants those of each
     // False: it is not for joining.
     bool add(const Message &own);
     // False: no daemon of Cryo's says so.
@@ -85,6 +86,8 @@ class JoinedReports
     std::set<uint32_t> cut_;
     std::set<uint32_t> local_; // on their nodes, and not copied yet
     std::map<uint32_t, Image> images_;
+    bool sums_ = false;
+    uint64_t total_ = 0; // of images below, whose own sizes did not come
     uint64_t stopped_ns_ = 0;
     Notices notices_;
     std::map<uint32_t, uint64_t> growing_;

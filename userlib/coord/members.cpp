@@ -30,6 +30,7 @@ Member &Members::add(const std::shared_ptr<Channel> &channel, const std::string 
     // A connection is one node. Several hosts may have one name (localhost), and a false node may
     // take that of another one. No node's own name has a slash in it.
     const bool taken = names_.contains(node);
+    had_namesakes_ = had_namesakes_ || taken;
     Member &member = all_[number];
     member.number = number;
     // A command takes no longer name than a node may have.

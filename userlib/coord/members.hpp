@@ -59,6 +59,7 @@ class Members
     void tell_along_tree(const Message &message);
     void set_joined(bool joined) { joined_ = joined; }
     void forget_tree();
+    bool had_namesakes() const { return had_namesakes_; }
     // Ends the connection of a daemon that is not one of Cryo's, or a broken one.
     void expel(uint32_t number, const std::string &why);
 
@@ -69,6 +70,7 @@ class Members
     std::map<uint32_t, std::string> in_trouble_; // by number: what it is
     uint32_t next_ = 1;
     bool joined_ = false;
+    bool had_namesakes_ = false; // a node that says it is called as another one
 };
 
 } // namespace cryo::coord

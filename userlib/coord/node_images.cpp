@@ -96,6 +96,7 @@ void NodeImages::prepare(const Message &message)
     task.directory = message.fields.at("directory");
     task.options = image_options(message.fields.at("options"));
     task.hold = message.fields.at("hold");
+    task.counted = message.fields.value("counted", false);
     if (message.fields.contains("previous"))
         task.previous = message.fields.at("previous").get<int>();
     Message answer(Type::prepared, {{"checkpoint", task.number}});
@@ -197,7 +198,8 @@ void NodeImages::take(NodeRank &rank)
                               .rate = level_.rate() / ranks_.all().size(),
                               .previous = task_->previous
                                               ? image_in(task_->directory, *task_->previous, rank)
-                                              : std::string()};
+                                              : std::string(),
+                              .node = task_->counted ? node_ : ""};
     rank.imager = ways_.imager(loop_);
     if (Result<void> begun = rank.imager->start(
             rank.pid, place, task_->options,

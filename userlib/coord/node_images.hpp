@@ -57,9 +57,10 @@ class NodeImages
         uint64_t number = 0;
         std::string directory;
         ImageOptions options;
-        bool hold = false;                            // ranks stay where they are until `finish`
-        std::optional<int> previous = {};             // the snapshot that deltas may be based on
-        bool in_set = false;                          // parity is made of the images
+        bool hold = false;                // ranks stay where they are until `finish`
+        std::optional<int> previous = {}; // the snapshot that deltas may be based on
+        bool in_set = false;              // parity is made of the images
+        bool counted = false;             // the ranks' own metadata say on which nodes they are
         std::map<uint32_t, redundancy::SetFile> near; // images in this node's own directory
     };
 

@@ -25,9 +25,9 @@ constexpr const char *base_variables[] = {"OMPI_MCA_hook_cryo_directory",
 
 uint64_t Snapshot::bytes() const
 {
-    uint64_t total = 0;
+    uint64_t total = counted_bytes;
     for (const SnapshotImage &image : images)
-        total += image.bytes;
+        total += counted == 0 ? image.bytes : 0;
     return total;
 }
 
@@ -115,7 +115,7 @@ Result<std::optional<LocalCopy>> read_local_copy(const Directory &directory,
     return local_copy_in(*text);
 }
 
-Result<SnapshotStore> SnapshotStore::open(const std::string &path)
+Result<SnapshotStore> SnapshotStore::open(const std::string &path, Depth depth)
 {
     Result<Directory> directory = Directory::open(path);
     if (!directory && directory.error().code() == ENOENT)
@@ -123,7 +123,7 @@ Result<SnapshotStore> SnapshotStore::open(const std::string &path)
     if (!directory)
         return directory.error();
     SnapshotStore store(std::move(*directory));
-    const Result<void> loaded = store.load();
+    const Result<void> loaded = store.load(depth);
     if (!loaded && loaded.error().code() == ENOENT)
         return Error(ENOENT,
                      loaded.error().text() + "; it is no global snapshot, or none was finished");
@@ -141,7 +141,28 @@ Result<void> SnapshotStore::load(Depth depth)
     if (!all)
         return all.error().within(directory_.path(metadata_name));
     snapshots_ = std::move(*all);
+    for (auto &[seq, snapshot] : snapshots_) {
+        if (depth == Depth::whole && snapshot.finished)
+            read_ranks(snapshot);
+    }
     return {};
+}
+
+// Of one that is counted. A rank without metadata keeps nobody from the others: check() names it.
+void SnapshotStore::read_ranks(Snapshot &snapshot) const
+{
+    const Result<Directory> all = snapshot.counted != 0
+                                      ? directory_.enter(std::to_string(snapshot.seq))
+                                      : Result<Directory>(Error(ENOENT, ""));
+    for (uint32_t rank = 0; rank < snapshot.counted; rank++) {
+        SnapshotImage &image = snapshot.images.emplace_back();
+        image.rank = rank;
+        image.is_counted = true;
+        const Result<Directory> own = all ? all->enter(rank_directory(rank)) : all.error();
+        const Result<std::string> text = own ? own->read(local_metadata_name) : own.error();
+        if (!text || !read_local_metadata(*text, image))
+            image.file.clear();
+    }
 }
 
 Result<void> SnapshotStore::save() const
@@ -239,6 +260,8 @@ Result<void> SnapshotStore::check_images(const Snapshot &snapshot, const Trust &
         const Result<Directory> rank = all->enter(rank_directory(image.rank));
         if (!rank)
             return of_rank(rank.error());
+        if (image.file.empty())
+            return of_rank(Error(ENOENT, rank->path(local_metadata_name) + ": names no image"));
         const std::string path = rank->path(image.file);
         const Result<std::optional<struct stat>> status = rank->look(image.file);
         if (!status)

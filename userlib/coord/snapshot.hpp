@@ -49,6 +49,8 @@ struct SnapshotImage {
     std::vector<int> needs = {};
     // The node has described it (describe_image), so the commit need not.
     bool is_described = false;
+    // The rank's metadata name the node: those of all ranks do not, but count them.
+    bool is_counted = false;
 };
 
 // Where a node has a rank's image, as the rank's metadata say.
@@ -82,7 +84,12 @@ struct Snapshot {
     void read();                 // them
     std::string redundancy = {}; // of the level of sets, if it is complete; else ""
     std::vector<SnapshotSet> sets = {};
+    // Of a snapshot of more ranks than `most_listed_ranks`, which has neither deltas nor levels: it
+    // has the ranks below this one, and what is said of each is in its own directory alone.
+    uint32_t counted = 0;
+    uint64_t counted_bytes = 0;
 
+    size_t ranks() const { return counted != 0 ? counted : images.size(); }
     uint64_t bytes() const;
     size_t local_images() const; // how many of the images their nodes have, too
     std::set<int> needs() const; // the snapshots that its images need; none, if they are unread
@@ -92,8 +99,12 @@ struct Snapshot {
 
 // What is read of metadata: of each of a hundred thousand images there are six lines, and a
 // checkpoint needs none of those of earlier ones, unless they are deltas. Then it is the whole,
-// too.
-enum class Depth : uint8_t { whole, heads };
+// too. `listed` has what is in the metadata, and `whole` what ranks that are counted have beside
+// their images.
+enum class Depth : uint8_t { whole, listed, heads };
+
+// More are counted, where a commit would else write six lines of each, and copy them for ever.
+inline constexpr size_t most_listed_ranks = 1024;
 
 std::string default_reference(int launcher);
 std::string rank_directory(uint32_t rank); // its name
@@ -127,7 +138,7 @@ class SnapshotStore
 {
   public:
     // ENOENT: there is none. A store with any other defect is not treated as empty.
-    static Result<SnapshotStore> open(const std::string &path);
+    static Result<SnapshotStore> open(const std::string &path, Depth depth = Depth::whole);
     const std::string &path() const { return directory_.path(); }
     const Directory &directory() const { return directory_; }
     const std::map<int, Snapshot> &snapshots() const { return snapshots_; }
@@ -150,6 +161,7 @@ class SnapshotStore
                               const std::vector<const SnapshotImage *> &images) const;
     Result<void> check_needs(const Snapshot &snapshot, const Trust &trust) const;
     void remove_unfinished();
+    void read_ranks(Snapshot &snapshot) const;
     Result<void> save() const;
 
     Directory directory_;
@@ -179,6 +191,8 @@ class SnapshotWriter
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
     Result<void> commit(std::vector<SnapshotImage> images);
+    // Of so many ranks, from 0, each of which its node has described: Snapshot::counted.
+    Result<void> commit_counted(uint32_t ranks, uint64_t bytes);
     // Of what is committed: its sets are complete, too.
     Result<void> add_sets(const std::string &redundancy, std::vector<SnapshotSet> sets);
     // Of the finished snapshots of this job, or of its series, only the last `count` remain, and
@@ -198,6 +212,7 @@ class SnapshotWriter
     static Result<SnapshotWriter> locked(Result<Directory> directory);
     explicit SnapshotWriter(SnapshotStore store) : store_(std::move(store)) {}
     Result<void> complete(const SnapshotImage &image) const;
+    Result<void> finish(Snapshot finished);
 
     SnapshotStore store_;
     Fd lock_; // keeps other checkpoints from writing there

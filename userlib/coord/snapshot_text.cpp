@@ -24,6 +24,11 @@ constexpr size_t usual_lines = 192; // bytes of those about one image
 constexpr std::string_view format_line = "#\n# Cryo Format: 2\n";
 // With deltas: releases that do not know of them refuse it, and so remove nothing that is needed.
 constexpr std::string_view deltas_line = "#\n# Cryo Format: 3\n";
+// With snapshots whose ranks are counted, which releases that do not know of them take for empty.
+constexpr std::string_view counted_line = "#\n# Cryo Format: 4\n";
+constexpr uint32_t most_counted = 1U << 20; // ranks; more than any job has
+constexpr std::string_view counted_key = "Cryo Ranks";
+constexpr std::string_view counted_bytes_key = "Cryo Ranks Bytes";
 constexpr std::string_view checksum_key = "# Cryo Checksum: ";
 constexpr std::string_view image_checksum_key = "Cryo Image Checksum";
 constexpr std::string_view local_key = "Cryo Local";
@@ -216,6 +221,10 @@ bool read_line(std::string_view key, std::string_view value, Snapshot &snapshot)
         snapshot.directory = value;
     else if (key == "Cryo Command")
         snapshot.command = words_of(value);
+    else if (key == counted_key)
+        return read_number(value, snapshot.counted) && snapshot.counted <= most_counted;
+    else if (key == counted_bytes_key)
+        return read_number(value, snapshot.counted_bytes);
     else if (key == redundancy_key)
         snapshot.redundancy = value;
     else if (key == set_key)
@@ -263,10 +272,15 @@ std::string block(const Snapshot &s)
     if (!s.series.empty())
         text += fmt::format("# {}: {}\n", series_key, one_line(s.series));
     text += fmt::format("# Cryo Command: {}\n", words_text(s.command));
-    text.reserve(text.size() + s.unread.size() + s.images.size() * usual_lines);
-    text += s.unread;
-    for (const SnapshotImage &image : s.images)
-        add_lines(s, image, text);
+    if (s.counted != 0) {
+        text += fmt::format("# {}: {}\n# {}: {}\n", counted_key, s.counted, counted_bytes_key,
+                            s.counted_bytes);
+    } else {
+        text.reserve(text.size() + s.unread.size() + s.images.size() * usual_lines);
+        text += s.unread;
+        for (const SnapshotImage &image : s.images)
+            add_lines(s, image, text);
+    }
     text += set_lines(s);
     if (!s.completed.empty())
         text += fmt::format("# Timestamp: {}\n", s.completed);
@@ -305,7 +319,8 @@ bool is_plain_name(std::string_view name)
 
 Result<std::map<int, Snapshot>> parse_metadata(const std::string &text, Depth depth)
 {
-    const bool has_checksum = text.starts_with(format_line) || text.starts_with(deltas_line);
+    const bool has_checksum = text.starts_with(format_line) || text.starts_with(deltas_line) ||
+                              text.starts_with(counted_line);
     if (has_checksum) {
         if (Result<void> whole = check_whole(text); !whole)
             return whole.error();
@@ -348,7 +363,9 @@ std::string metadata_text(const std::map<int, Snapshot> &all)
 {
     const bool has_deltas = std::ranges::any_of(
         all, [](const auto &one) { return one.second.finished && !one.second.needs().empty(); });
-    std::string text(has_deltas ? deltas_line : format_line);
+    const bool has_counted = std::ranges::any_of(
+        all, [](const auto &one) { return one.second.finished && one.second.counted != 0; });
+    std::string text(has_counted ? counted_line : has_deltas ? deltas_line : format_line);
     for (const auto &[seq, snapshot] : all)
         text += block(snapshot);
     const std::string checksum = checksum_of(text);
@@ -360,7 +377,25 @@ std::string local_metadata_text(const SnapshotImage &image)
 {
     return fmt::format("#\n# PID: {}\n# OPAL CRS Component: {}\n# CONTEXT: {}\n# Cryo Bytes: {}\n",
                        image.pid, component, image.file, image.bytes) +
+           (image.is_counted ? fmt::format("# Cryo Node: {}\n", one_line(image.node)) : "") +
            needs_line(image) + local_lines(image);
+}
+
+bool read_local_metadata(const std::string &text, SnapshotImage &image)
+{
+    for (std::string_view rest = text; !rest.empty();) {
+        std::string_view key;
+        std::string_view value;
+        if (!split_line(next_line(rest), key, value))
+            continue;
+        if (key == "PID")
+            key = "Cryo PID";
+        else if (key == "CONTEXT")
+            key = "Cryo Context";
+        if (!read_image_line(key, value, image))
+            return false;
+    }
+    return is_plain_name(image.file);
 }
 
 std::optional<LocalCopy> local_copy_in(const std::string &text)

@@ -17,6 +17,8 @@ namespace cryo::coord {
 Result<std::map<int, Snapshot>> parse_metadata(const std::string &text, Depth depth = Depth::whole);
 std::string metadata_text(const std::map<int, Snapshot> &all);
 std::string local_metadata_text(const SnapshotImage &image);
+// What a rank's metadata say of its image; false: they name none, or none that is possible.
+bool read_local_metadata(const std::string &text, SnapshotImage &image);
 // The name of the image in a rank's metadata, which is that of a file beside it.
 Result<std::string> context_in(const std::string &text);
 // The copy on a node that a rank's metadata name; none if they name none, or no possible one.

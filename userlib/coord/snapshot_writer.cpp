@@ -23,7 +23,6 @@ namespace {
 constexpr const char *lock_name = ".global_snapshot.lock";
 constexpr int most_others = 16;                             // names that another user has taken
 constexpr std::string_view abandoned_prefix = "abandoned."; // its number is not used again
-constexpr size_t most_looked_at = 1024;                     // images, by the commit itself
 constexpr int most_seq = 999'999'999;                       // the next one still fits
 
 std::string now_text()
@@ -233,6 +232,8 @@ bool SnapshotWriter::has_image(int seq, uint32_t rank)
     const auto at = store_.snapshots_.find(seq);
     if (at == store_.snapshots_.end() || !at->second.finished)
         return false;
+    if (at->second.counted != 0)
+        return rank < at->second.counted;
     at->second.read();
     return at->second.image_of(rank) != nullptr;
 }
@@ -282,11 +283,26 @@ Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
     if (!std::ranges::is_sorted(images, {}, &SnapshotImage::rank))
         std::ranges::sort(images, {}, &SnapshotImage::rank);
     for (const SnapshotImage &image : images) {
-        if (image.is_described && images.size() > most_looked_at)
+        if (image.is_described && images.size() > most_listed_ranks)
             continue; // its node has looked at it, too
         if (Result<void> done = complete(image); !done)
             return done;
     }
+    Snapshot finished = about_;
+    finished.images = std::move(images);
+    return finish(std::move(finished));
+}
+
+Result<void> SnapshotWriter::commit_counted(uint32_t ranks, uint64_t bytes)
+{
+    Snapshot finished = about_;
+    finished.counted = ranks;
+    finished.counted_bytes = bytes;
+    return finish(std::move(finished));
+}
+
+Result<void> SnapshotWriter::finish(Snapshot finished)
+{
     Result<void> done = fresh_->remove(token_name);
     if (done)
         done = fresh_->sync();
@@ -296,8 +312,6 @@ Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
         done = store_.directory_.sync();
     if (!done)
         return done;
-    Snapshot finished = about_;
-    finished.images = std::move(images);
     finished.completed = now_text();
     finished.finished = true;
     store_.snapshots_[about_.seq] = std::move(finished);
@@ -340,7 +354,7 @@ Result<SnapshotWriter> SnapshotWriter::open(const std::string &path)
     if (!writer)
         return writer.error().code() == EWOULDBLOCK ? Error(EBUSY, writer.error().text())
                                                     : writer.error();
-    if (Result<void> loaded = writer->store_.load(); !loaded)
+    if (Result<void> loaded = writer->store_.load(Depth::listed); !loaded)
         return loaded.error();
     return writer;
 }

@@ -52,9 +52,7 @@ std::string Checkpoint::waits_for() const
         return text;
     text += fmt::format("; {} of {} images are there", reports_.images_there(),
                         reports_.ranks().size());
-    std::vector<uint32_t> nodes;
-    for (const auto &[member, count] : reports_.missing())
-        nodes.push_back(member);
+    const std::vector<uint32_t> nodes = reports_.members_that_miss();
     if (stage_ == Stage::running && !nodes.empty())
         text += fmt::format(", and not yet those of all ranks on {}", around_.members.names(nodes));
     return text;

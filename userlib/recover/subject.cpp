@@ -106,7 +106,8 @@ class Job final : public Subject
     }
     Checkpoint newest() const override
     {
-        const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());
+        const Result<coord::SnapshotStore> found =
+            coord::SnapshotStore::open(store(), coord::Depth::listed);
         const coord::Snapshot *latest = nullptr;
         if (found) {
             for (const auto &[seq, snapshot] : found->snapshots()) {

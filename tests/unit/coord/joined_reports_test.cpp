@@ -78,6 +78,33 @@ TEST_F(Joined, OneMessageGoesUpWhenAllImagesAreThere)
     EXPECT_FALSE(sent[0].contains("checksums"));
 }
 
+// The metadata of a large snapshot do not list each rank, so nobody wants the sizes of all.
+TEST_F(Joined, SizesMayBeSummed)
+{
+    joined.sum(true);
+    EXPECT_TRUE(joined.add(image(4, 40)));
+    EXPECT_TRUE(joined.take(
+        Message(Type::reports, {{"checkpoint", 1}, {"images", json{0, 1}}, {"total", 7}})));
+    EXPECT_TRUE(joined.add(image(5, 50)));
+    EXPECT_TRUE(sent.empty());
+    EXPECT_TRUE(joined.take(
+        Message(Type::reports, {{"checkpoint", 1}, {"images", json{2, 3}}, {"total", 8}})));
+    ASSERT_EQ(sent.size(), 1U);
+    EXPECT_EQ(sent[0].at("images"), (json{0, 5}));
+    EXPECT_EQ(sent[0].at("total"), 105);
+    EXPECT_FALSE(sent[0].contains("bytes"));
+    EXPECT_FALSE(joined.take(
+        Message(Type::reports,
+                {{"checkpoint", 1}, {"images", json{0, 0}}, {"bytes", json{1}}, {"total", 8}})));
+    // What is left of a sum is not of the next checkpoint.
+    EXPECT_TRUE(joined.take(
+        Message(Type::reports, {{"checkpoint", 2}, {"images", json{0, 0}}, {"total", 1}})));
+    EXPECT_TRUE(joined.take(
+        Message(Type::reports, {{"checkpoint", 3}, {"images", json{0, 5}}, {"total", 2}})));
+    ASSERT_EQ(sent.size(), 2U);
+    EXPECT_EQ(sent[1].at("total"), 2);
+}
+
 TEST_F(Joined, WhatIsMissingHoldsNothingUp)
 {
     EXPECT_TRUE(joined.add(image(4, 1)));

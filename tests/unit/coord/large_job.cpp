@@ -142,7 +142,11 @@ class NoImage final : public Imager
         const Result<Directory> directory = Directory::open(place.directory);
         if (!directory)
             return directory.error();
-        return describe_image(*directory, {.rank = place.rank, .pid = pid, .file = place.name});
+        return describe_image(*directory, {.rank = place.rank,
+                                           .pid = pid,
+                                           .node = place.node,
+                                           .file = place.name,
+                                           .is_counted = !place.node.empty()});
     }
 
     Loop &loop_;

@@ -94,6 +94,31 @@ TEST(LargeJob, HasImagesWithMetadataOfTheirNodes)
     }
 }
 
+// More than 1,024 of them: the metadata count them, and each rank's own say where it was.
+TEST(LargeJob, HasRanksThatAreCounted)
+{
+    const bool has_memory = std::filesystem::is_directory("/dev/shm");
+    const Variable fast("TMPDIR", has_memory ? "/dev/shm" : "/tmp"); // thousands are synced
+    const Variable patient("CRYO_DEADLINE", hours);
+    const Scratch scratch;
+    LargeJob job({.nodes = 65, .ranks_on_each = 16, .images = true, .deltas = true},
+                 scratch / "job");
+    expect_saved(job, 1040);
+    expect_saved(job, 1040); // based on the first, of which it names each rank
+    for (const auto &entry : std::filesystem::directory_iterator(scratch / "job/snapshots")) {
+        const Result<SnapshotStore> store = SnapshotStore::open(entry.path());
+        ASSERT_TRUE(store) << store.error().text();
+        for (const auto &[seq, snapshot] : store->snapshots()) {
+            EXPECT_EQ(snapshot.counted, seq == 0 ? 1040U : 0U);
+            ASSERT_EQ(snapshot.images.size(), 1040U);
+            EXPECT_EQ(snapshot.images[1039].node, "n64");
+            EXPECT_EQ(snapshot.needs(), seq == 0 ? std::set<int>() : std::set{0});
+            const Result<void> whole = store->check(snapshot, Trust());
+            EXPECT_TRUE(whole) << whole.error().text();
+        }
+    }
+}
+
 // What they are based on comes along the tree, too: the first daemon has no message of each rank.
 TEST(LargeJob, HasDeltas)
 {

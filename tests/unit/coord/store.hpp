@@ -72,10 +72,10 @@ class Store
             {.job = job, .series = series, .launcher = 412, .command = {"mpirun", "x"}});
     }
     // Writes the images, as the daemons do.
-    static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer)
+    static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer, uint32_t ranks = 2)
     {
         std::vector<SnapshotImage> images;
-        for (uint32_t rank = 0; rank < 2; rank++) {
+        for (uint32_t rank = 0; rank < ranks; rank++) {
             const auto place = std::filesystem::path(writer.directory()) / rank_directory(rank);
             std::filesystem::create_directory(place);
             const int pid = 500 + static_cast<int>(rank);
