@@ -103,8 +103,8 @@ Result<void> MemberProcess::enter()
             judged_ = true;
         }
         if (now->stopped && !stopped_) {
-            Result<Stopped> held =
-                Stopped::hold(pid, AgentDoor::signal_of(proc_), common_.silence_ns);
+            Result<Stopped> held = Stopped::hold(pid, AgentDoor::signal_of(proc_),
+                                                 std::max(common_.silence_ns, first_answer_ns));
             if (!held)
                 return held.error();
             stopped_.emplace(std::move(*held));
