@@ -65,10 +65,10 @@ class Raw
                    : type;
     }
     // By the server; nothing is read for that.
-    bool is_closed() const
+    bool is_closed(int wait_ms = 0) const
     {
         pollfd look = {channel_->descriptor(), POLLRDHUP, 0};
-        return poll(&look, 1, 0) > 0;
+        return poll(&look, 1, wait_ms) > 0;
     }
     std::string answer(const json &fields)
     {
@@ -260,6 +260,7 @@ TEST_F(HostileTest, OneThatReadsNoAnswersIsLeft)
     lists.say({{"type", "find"}, {"name", "none"}});
     Client client = connect(); // which comes after them
     const Result<Listing> all = client.list("");
+    ASSERT_TRUE(lists.is_closed(60'000));
     std::string last = "listing";
     while (last == "listing")
         last = lists.hear();
