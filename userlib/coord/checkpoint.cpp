@@ -70,7 +70,7 @@ Result<void> Checkpoint::begin()
         });
     options.fork = options.fork && !holds(request_); // held ranks need no copy
     for (const auto &[number, member] : around_.members.all())
-        awaited_.insert(number);
+        awaited_.insert(awaited_.end(), number);
     Message prepare(Type::prepare, {{"checkpoint", number_},
                                     {"directory", snapshot_.directory()},
                                     {"token", *token},
@@ -162,6 +162,7 @@ void Checkpoint::rank_left(uint32_t rank)
 
 void Checkpoint::member_gone(uint32_t member, const std::string &node, const std::string &lost)
 {
+    reports_.keep_name(member, node);
     if (stage_ == Stage::encoding) // also one whose ranks have ended
         redundant_.give_up(Error(ECONNRESET, fmt::format("the daemon of node {} has ended", node)));
     if (!lost.empty())
@@ -456,7 +457,7 @@ void Checkpoint::give_up(std::string error, int code)
     failure_ = {.error = std::move(error), .code = code, .when = Clock::now()};
     awaited_.clear();
     for (const auto &[number, member] : around_.members.all())
-        awaited_.insert(number);
+        awaited_.insert(awaited_.end(), number);
     agreement_.abandon();
     around_.members.tell_all(Message(Type::cancel, {{"checkpoint", number_}}));
 }

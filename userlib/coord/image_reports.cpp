@@ -7,7 +7,8 @@
 namespace cryo::coord {
 
 ImageReports::ImageReports(std::shared_ptr<const Ranks> ranks, const Members &members)
-    : ranks_(std::move(ranks)), all_(ranks_->empty() ? 0 : ranks_->rbegin()->first + size_t(1))
+    : ranks_(std::move(ranks)), members_(members),
+      all_(ranks_->empty() ? 0 : ranks_->rbegin()->first + size_t(1))
 {
     for (const auto &[rank, place] : *ranks_) {
         all_[rank].member = place.member;
@@ -15,8 +16,6 @@ ImageReports::ImageReports(std::shared_ptr<const Ranks> ranks, const Members &me
         missing_.resize(std::max<size_t>(missing_.size(), place.member + size_t(1)));
         missing_[place.member]++;
     }
-    for (const uint32_t member : members_that_miss())
-        names_.emplace_hint(names_.end(), member, members.name(member));
 }
 
 std::vector<uint32_t> ImageReports::members_that_miss() const
@@ -127,7 +126,8 @@ std::vector<SnapshotImage> ImageReports::images() const
         SnapshotImage &image = images.emplace_back();
         image.rank = rank;
         image.pid = place.pid;
-        image.node = names_.at(place.member);
+        const auto gone = gone_.find(place.member);
+        image.node = gone != gone_.end() ? gone->second : members_.name(place.member);
         image.file = image_name(place.pid);
         image.bytes = all_[rank].bytes;
         image.is_described = is(rank, described);

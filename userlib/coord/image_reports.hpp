@@ -49,6 +49,7 @@ class ImageReports
     void grow(uint32_t rank, uint64_t bytes);
     void add(uint32_t rank, Image image, uint64_t stopped_ns);
     void add_bytes(uint64_t bytes) { bytes_ += bytes; } // of images whose own sizes did not come
+    void keep_name(uint32_t member, const std::string &name) { gone_[member] = name; } // it goes
     bool on_node(uint32_t rank); // the image is there at least; true: now all are
     // From now on images have less time to grow.
     void count_from_now();
@@ -92,9 +93,10 @@ class ImageReports
     void begin(uint32_t rank, uint64_t bytes);
 
     std::shared_ptr<const Ranks> ranks_;
-    std::map<uint32_t, std::string> names_; // of the members that have ranks
-    std::vector<Rank> all_;                 // by its number
-    std::vector<uint32_t> missing_;         // by member: how many images
+    const Members &members_;
+    std::map<uint32_t, std::string> gone_; // members, and their names
+    std::vector<Rank> all_;                // by its number
+    std::vector<uint32_t> missing_;        // by member: how many images
     std::map<uint32_t, Growth> growth_;
     std::map<uint32_t, std::string> checksums_; // of the images that have one
     std::map<uint32_t, std::vector<int>> deltas_;

@@ -81,7 +81,8 @@ TEST_F(Reports, ImagesHaveTheNamesOfTheirNodes)
     reports.add(5, {.bytes = 20, .checksum = "aa", .needs = {2, 1}, .is_described = true}, 0);
     reports.add(0, {.bytes = 1, .needs = {1}}, 0);
     EXPECT_EQ(reports.needs(), (std::set<int>{1, 2}));
-    members.remove(other); // its ranks have ended, and their images are there
+    reports.keep_name(other,
+                      *members.remove(other)); // its ranks have ended, and their images are there
     const std::vector<SnapshotImage> images = reports.images();
     ASSERT_EQ(images.size(), 2U);
     EXPECT_EQ(images[0].rank, 0U);
