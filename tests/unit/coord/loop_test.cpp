@@ -262,8 +262,10 @@ TEST(Loop, MessagesThatTakeLongAreManyTurns)
         if (goes)
             far.reset();
         int turns = 0;
-        for (; heard < many; turns++)
+        while (heard < many) {
             turn(loop);
+            turns++;
+        }
         EXPECT_GE(turns, 7); // of 20 messages, three in a turn: by its event, and by what was left
         turn(loop);
         EXPECT_EQ(goes, ended);
