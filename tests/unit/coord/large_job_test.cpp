@@ -205,7 +205,7 @@ TEST(LargeJob, CountsFramesByTheirKind)
 {
     const Variable patient("CRYO_DEADLINE", hours);
     const Scratch scratch;
-    LargeJob job({.nodes = 40, .ranks_on_each = 2}, scratch / "job");
+    LargeJob job({.nodes = 40, .ranks_on_each = 2, .images = true}, scratch / "job");
     const Figures figures = job.checkpoint();
     EXPECT_EQ(figures.error, "");
     for (const char *kind : {"exchange: clocks", "exchange: ready", "exchange: drained",

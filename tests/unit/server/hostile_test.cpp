@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <random>
+#include <sys/socket.h>
 
 namespace cryo::server {
 
@@ -29,6 +30,9 @@ class Raw
         Result<Fd> socket = coord::connect_tcp({at.host}, at.port);
         if (!socket)
             throw std::runtime_error(socket.error().text());
+        // The kernel would keep up to 32 MB for one that does not read.
+        const int room = 65536;
+        setsockopt(socket->get(), SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
         channel_ = coord::Channel::make(
             loop_, std::move(*socket),
             std::make_unique<coord::Tls>("store/raw",
@@ -65,10 +69,10 @@ class Raw
                    : type;
     }
     // By the server; nothing is read for that.
-    bool is_closed(int wait_ms = 0) const
+    bool is_closed() const
     {
         pollfd look = {channel_->descriptor(), POLLRDHUP, 0};
-        return poll(&look, 1, wait_ms) > 0;
+        return poll(&look, 1, 0) > 0;
     }
     std::string answer(const json &fields)
     {
@@ -253,19 +257,22 @@ TEST_F(HostileTest, OneThatReadsNoAnswersIsLeft)
         const Fd file(open((directory + "/" + image.file()).c_str(), O_WRONLY | O_CREAT, 0400));
         ASSERT_TRUE(file);
     }
-    serve();
+    serve({.most_clients = 1});
     Raw lists(address());
     for (int i = 0; i < many && !lists.is_closed(); i++)
         lists.say(all_of_them);
     lists.say({{"type", "find"}, {"name", "none"}});
-    Client client = connect(); // which comes after them
-    const Result<Listing> all = client.list("");
-    ASSERT_TRUE(lists.is_closed(60'000));
+    // Another one is served as soon as the server has left the first.
+    Result<Listing> all = Error(EBUSY, "");
+    while (!all) {
+        Result<Client> client = try_to_connect(secret());
+        if (client)
+            all = client->list("");
+    }
     std::string last = "listing";
     while (last == "listing")
         last = lists.hear();
     EXPECT_EQ("ended", last);
-    ASSERT_TRUE(all);
     EXPECT_EQ(coord::most_listed, all->images.size());
 }
 
