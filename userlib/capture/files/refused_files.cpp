@@ -14,7 +14,6 @@
 
 namespace cryo::capture {
 
-using image::FileKind;
 using resources::Seen;
 
 namespace {
