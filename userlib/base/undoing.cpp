@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/undoing.hpp"
 
+#include "base/close_others.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
@@ -16,19 +18,6 @@ namespace cryo {
 namespace {
 
 constexpr int patience_ms = 5000; // for the guard to be there
-
-// The end of a pipe or of a connection that this process has does not wait for the guard.
-void close_others(const std::vector<int> &kept)
-{
-    unsigned from = 0;
-    for (const int fd : kept) {
-        const auto number = static_cast<unsigned>(fd);
-        if (number > from)
-            syscall(SYS_close_range, from, number - 1, 0U);
-        from = number + 1;
-    }
-    syscall(SYS_close_range, from, ~0U, 0U);
-}
 
 // A session of its own: no signal for the process group of the command ends the guard.
 [[noreturn]] void guard(const char *name, int from, const std::vector<int> &kept,

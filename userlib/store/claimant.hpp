@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who has something that others leave alone as long as that process lives: said in a text beside
-// it.
+// A process that has something which others leave alone as long as the process lives: a text beside
+// that thing names it.
 //
 //     directory.write("mark", Claimant::self().text());
 //     const std::optional<Claimant> whose = Claimant::parse(text);

@@ -203,72 +203,72 @@ TEST(Loop, APeerThatSendsWithoutEndLeavesTurnsToOthers)
     EXPECT_LT(before, many);
 }
 
+// A peer that has sent so many messages at once, and may have gone since.
+class ManyMessages
+{
+  public:
+    ManyMessages(size_t many, bool goes) : many_(many)
+    {
+        int ends[2];
+        EXPECT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
+        far_.reset(ends[1]);
+        channel_ = Channel::make(loop_, Fd(ends[0]));
+        channel_->on_frame = [this](FrameKind, std::string_view) {
+            for (const uint64_t end = now_ns() + each_ns; now_ns() < end;) {
+            }
+            heard++;
+        };
+        channel_->on_end = [this] { ended = true; };
+        const std::vector<FrameHeader> all(many);
+        const auto bytes = static_cast<ssize_t>(many * sizeof(FrameHeader));
+        EXPECT_EQ(bytes, write(far_.get(), all.data(), static_cast<size_t>(bytes)));
+        if (goes)
+            far_.reset();
+    }
+    int turns_until_all_are_heard()
+    {
+        int turns = 0;
+        while (heard < many_) {
+            turn();
+            turns++;
+        }
+        turn(); // in which the end is seen
+        return turns;
+    }
+    void turn() { coord::turn(loop_); }
+
+    size_t heard = 0;
+    bool ended = false;
+    uint64_t each_ns = 0; // that the daemon is busy with each of them
+
+  private:
+    size_t many_;
+    Fd far_;
+    Loop loop_;
+    std::shared_ptr<Channel> channel_;
+};
+
 // Nor does one that sends much that is small; and nothing is lost if it goes.
 TEST(Loop, ManySmallMessagesAreMoreThanOneTurn)
 {
-    constexpr size_t many = 1000;
     for (const bool goes : {false, true}) {
-        int ends[2];
-        ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
-        Fd far(ends[1]);
-        Loop loop;
-        const std::shared_ptr<Channel> channel = Channel::make(loop, Fd(ends[0]));
-        size_t heard = 0;
-        bool ended = false;
-        channel->on_frame = [&](FrameKind, std::string_view) { heard++; };
-        channel->on_end = [&] { ended = true; };
-        const std::vector<FrameHeader> all(many);
-        const auto bytes = static_cast<ssize_t>(many * sizeof(FrameHeader));
-        ASSERT_EQ(bytes, write(far.get(), all.data(), static_cast<size_t>(bytes)));
-        if (goes)
-            far.reset();
-        turn(loop);
-        EXPECT_LT(heard, many);
-        while (heard < many)
-            turn(loop);
-        turn(loop);
-        EXPECT_EQ(goes, ended);
-    }
-}
-
-// As long as a daemon may be busy with one peer; the times below are shorter or longer than that.
-void be_busy(int milliseconds)
-{
-    const uint64_t end = now_ns() + uint64_t(milliseconds) * 1'000'000;
-    while (now_ns() < end) {
+        ManyMessages messages(1000, goes);
+        EXPECT_GE(messages.turns_until_all_are_heard(), 2);
+        EXPECT_EQ(1000U, messages.heard);
+        EXPECT_EQ(goes, messages.ended);
     }
 }
 
 // Nor do messages that take long to answer, whether their peer waits for the answers or goes.
 TEST(Loop, MessagesThatTakeLongAreManyTurns)
 {
-    constexpr size_t many = 20;
     for (const bool goes : {false, true}) {
-        int ends[2];
-        ASSERT_EQ(0, socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends));
-        Fd far(ends[1]);
-        Loop loop;
-        const std::shared_ptr<Channel> channel = Channel::make(loop, Fd(ends[0]));
-        size_t heard = 0;
-        bool ended = false;
-        channel->on_frame = [&](FrameKind, std::string_view) {
-            be_busy(30);
-            heard++;
-        };
-        channel->on_end = [&] { ended = true; };
-        const std::vector<FrameHeader> all(many);
-        const auto bytes = static_cast<ssize_t>(many * sizeof(FrameHeader));
-        ASSERT_EQ(bytes, write(far.get(), all.data(), static_cast<size_t>(bytes)));
-        if (goes)
-            far.reset();
-        int turns = 0;
-        while (heard < many) {
-            turn(loop);
-            turns++;
-        }
-        EXPECT_GE(turns, 7); // of 20 messages, three in a turn: by its event, and by what was left
-        turn(loop);
-        EXPECT_EQ(goes, ended);
+        ManyMessages messages(20, goes);
+        messages.each_ns = 30'000'000;
+        // Three in a turn at most: by its event, and by what was left.
+        EXPECT_GE(messages.turns_until_all_are_heard(), 7);
+        EXPECT_EQ(20U, messages.heard);
+        EXPECT_EQ(goes, messages.ended);
     }
 }
 
@@ -293,7 +293,8 @@ TEST(Strangers, TimeInWhichTheDaemonIsBusyIsNotThePeers)
         loop.forget(other.get());
         const FrameHeader header;
         ASSERT_EQ(ssize_t(sizeof(header)), write(far.get(), &header, sizeof(header)));
-        be_busy(200);
+        for (const uint64_t end = now_ns() + 200'000'000; now_ns() < end;) {
+        }
     });
     loop.after(60'000, [&] { loop.stop(); });
     loop.run();

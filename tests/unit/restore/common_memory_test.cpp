@@ -57,6 +57,14 @@ class CommonMemoryTest : public testing::Test
     static Result<bool> is_not_there() { return false; }
 
     Scratch dir_;
+    image::File shared_file() const // with "abc" in it
+    {
+        image::File file;
+        file.path = shared_;
+        file.size = 3;
+        return file;
+    }
+
     const std::string beside_ = dir_ / "segment.cryo.12-0a1b2c3d";
     // Of memory that ranks have in common.
     const std::string shared_ = fmt::format("/dev/shm/cryo-test.{}", getpid());
@@ -86,9 +94,7 @@ TEST_F(CommonMemoryTest, ARankFindsWhatAnotherHasMadeWithoutAnyMode)
 TEST_F(CommonMemoryTest, ALateRankReadsWhatHasItsNameAlready)
 {
     ASSERT_EQ(0, setenv("CRYO_JOB", "12-0a1b2c3d:secret", 1));
-    image::File file;
-    file.path = shared_;
-    file.size = 3;
+    image::File file = shared_file();
     as_user([&] {
         const Result<std::optional<Fd>> none = open_in_place(file);
         ASSERT_TRUE(none);
@@ -114,9 +120,7 @@ TEST_F(CommonMemoryTest, WhatCannotBeReadIsNotTakenForSomethingElse)
     ASSERT_EQ(0, setenv("CRYO_JOB", "12-0a1b2c3d:secret", 1));
     std::ofstream(shared_) << "abc";
     ASSERT_EQ(0, chmod(shared_.c_str(), 0600));
-    image::File file;
-    file.path = shared_;
-    file.size = 3;
+    image::File file = shared_file();
     as_user([&] {
         const Result<std::optional<Fd>> there = open_in_place(file);
         ASSERT_FALSE(there);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resources/socket/connection_hold.hpp"
 
+#include "base/close_others.hpp"
 #include "resources/socket/repair_mode.hpp"
 
 #include <algorithm>
@@ -15,7 +16,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,20 +42,6 @@ Result<void> check_namespace(int fd)
         return Error(EXDEV, "it belongs to another network namespace: run cr_checkpoint in that "
                             "one (nsenter --net)");
     return {};
-}
-
-// All but these, so that the end of a pipe or of a connection does not wait for this process.
-void close_others(std::vector<int> kept)
-{
-    std::ranges::sort(kept);
-    unsigned from = 0;
-    for (const int fd : kept) {
-        const auto number = static_cast<unsigned>(fd);
-        if (number > from)
-            syscall(SYS_close_range, from, number - 1, 0U);
-        from = number + 1;
-    }
-    syscall(SYS_close_range, from, ~0U, 0U);
 }
 
 } // namespace
@@ -144,7 +130,8 @@ void ConnectionHold::guard(int from)
     std::vector<int> kept = {from};
     for (const Held &one : held_)
         kept.push_back(one.fd.get());
-    close_others(std::move(kept));
+    std::ranges::sort(kept);
+    close_others(kept);
     char word = 0;
     ssize_t n = 0;
     do

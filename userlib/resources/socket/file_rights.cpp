@@ -54,7 +54,7 @@ Result<std::string> give_rights(int socket, const char *path, const FileRights &
     const std::string by_number = fmt::format("/proc/self/fd/{}", file->get());
     if (chmod(by_number.c_str(), rights.mode & 07777) != 0)
         return Error::from_errno(fmt::format("giving {} its mode", path), errno);
-    // Last, for who has given a file away may not be allowed the rest.
+    // Last: a user who has given a file away may not be allowed the rest.
     if (rights.uid != any && rights.uid != now.st_uid)
         give(rights.uid, any);
     if (why == 0 || fstat(file->get(), &now) != 0)

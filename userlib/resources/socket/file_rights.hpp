@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What bind(2) gives to the file of a UNIX socket by who restarts: an owner, a group, and a mode
-// under that one's umask.
+// Gives the file of a bound UNIX socket the owner, group and mode that it had when it was saved:
+// bind(2) makes it the restarting user's, under that user's umask. Changes no other file that has
+// come to its place.
 //
 //     bind(fd, name.get(), name.size);
 //     Result<std::string> lost = give_rights(fd, name.path(), {mode, uid, gid});
