@@ -27,10 +27,9 @@ constexpr int patience_ms = 5000; // for the guard to be there
     prctl(PR_SET_NAME, name);
     close_others(kept);
     char word = 0;
-    ssize_t n = send(from, &word, 1, MSG_NOSIGNAL);
-    do
-        n = recv(from, &word, 1, 0);
-    while (n < 0 && errno == EINTR);
+    static_cast<void>(send(from, &word, 1, MSG_NOSIGNAL)); // a command that has gone needs no word
+    while (recv(from, &word, 1, 0) < 0 && errno == EINTR) {
+    }
     undo();
     _exit(0);
 }
