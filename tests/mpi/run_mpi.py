@@ -9,6 +9,7 @@ under the capsule only. A job that hangs is shown, rank by rank, with the place 
 killed. --build BUILD runs it with Open MPI 5.0, in a tree of another release (inside.py).
 """
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -96,13 +97,31 @@ def show_where_they_wait(pid):
             print(trace.stdout[-6000:], file=sys.stderr)
 
 
+@contextlib.contextmanager
+def eager(settings):
+    """Jobs of Open MPI that are started within have the greatest weight, where that is permitted. Ranks
+    yield while they wait (environment()), and Linux 6.18 has a task that yields wait for a whole slice of
+    its virtual time: beside two programs that compute, a job took 17 times as long. The slice of a
+    heavy task is short, and others lose little by it, as a rank that yields computes for microseconds."""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    if "OMPI_MCA_btl" in settings: # MPICH's ranks do not yield
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, -20)
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+
+
 # Jobs have process groups and no sessions of their own: Linux 6.18 makes everybody else wait for
 # seconds when processes of another session (an autogroup) do little but yield.
 def run_job(command, settings, patience):
     """Exit code and output of the job; None when it hung."""
-    with subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL, text=True,
-                          errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          process_group=0) as job:
+    with eager(settings):
+        started = subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL, text=True,
+                                   errors="replace", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   process_group=0)
+    with started as job:
         try:
             output, errors = job.communicate(timeout=patience)
             return job.returncode, output, errors

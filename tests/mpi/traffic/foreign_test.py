@@ -23,6 +23,7 @@ TRANSPORTS = ("vader", "tcp", "both")
 def compute(options, subject, directory, natively):
     """The result, and how often it was saved and brought back."""
     jobs = Jobs(options, directory)
+    jobs.are_eager = False # they compute
     jobs.settings["OMP_NUM_THREADS"] = "1"
     mpirun = [options.mpirun, "-n", str(options.ranks), *subject.command]
     started = time.monotonic()

@@ -32,6 +32,8 @@ OPEN_MPI = ["vader", "tcp", "both"] # transports that a restart may change betwe
 
 
 class Jobs:
+    are_eager = True # their ranks wait for messages most of the time
+
     def __init__(self, options, directory):
         self.options = options
         self.directory = Path(directory)
@@ -63,7 +65,8 @@ class Jobs:
         return [*self.prefix, f"{self.options.bin}/{name}"]
 
     def start(self, words, is_job=True):
-        with open(self.directory / "output", "w", encoding="utf-8") as output:
+        with open(self.directory / "output", "w", encoding="utf-8") as output, \
+                run_mpi.eager(self.settings if self.are_eager else {}):
             self.job = subprocess.Popen(words, env=self.environment(), stdin=subprocess.DEVNULL,
                                         stdout=output, stderr=output, process_group=0)
         # Not before can it be asked; here it is not seen who it is meanwhile.
