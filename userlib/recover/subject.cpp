@@ -3,6 +3,7 @@
 
 #include "cli/place.hpp"
 #include "coord/launch.hpp"
+#include "coord/place.hpp"
 #include "coord/snapshot.hpp"
 #include "keeper/series.hpp"
 #include "recover/decision.hpp"
@@ -11,10 +12,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <csignal>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace cryo::recover {
 
@@ -45,6 +48,24 @@ std::vector<std::string> with_keeping(std::vector<std::string> words,
     return words;
 }
 
+// Of a rank on this node: its image, which opal-restart takes from the node's own directory if it
+// is there, and those that it is based on.
+void add_files(std::vector<std::string> &files, const coord::SnapshotStore &store,
+               const coord::Snapshot &snapshot, const coord::SnapshotImage &image)
+{
+    const std::string near = image.local + "/" + image.file;
+    struct stat status = {};
+    const bool is_near = !image.local.empty() && lstat(near.c_str(), &status) == 0 &&
+                         static_cast<uint64_t>(status.st_size) == image.bytes;
+    files.push_back(is_near ? near : store.image_path(snapshot, image));
+    for (const int seq : image.needs) {
+        const coord::Snapshot *base = store.find(seq);
+        const coord::SnapshotImage *needed = base != nullptr ? base->image_of(image.rank) : nullptr;
+        if (needed != nullptr)
+            files.push_back(store.image_path(*base, *needed));
+    }
+}
+
 class Program final : public Subject
 {
   public:
@@ -62,6 +83,17 @@ class Program final : public Subject
     {
         const Result<std::string> name = keeper::Series(keeping().directory).newest();
         return name && !name->empty() ? checkpoint_at(path_of(*name)) : Checkpoint();
+    }
+    Result<Reads> reads(const std::string &name) const override
+    {
+        const Result<std::vector<std::string>> names =
+            keeper::Series(keeping().directory).needed(name);
+        if (!names)
+            return names.error();
+        Reads reads;
+        for (const std::string &one : *names)
+            reads.files.push_back(path_of(one));
+        return reads;
     }
     Result<std::vector<std::string>> hosts_for(const std::string & /*name*/,
                                                Nodes & /*nodes*/) const override
@@ -117,6 +149,25 @@ class Job final : public Subject
         }
         return latest != nullptr ? checkpoint_at(path_of(std::to_string(latest->seq)))
                                  : Checkpoint();
+    }
+    Result<Reads> reads(const std::string &name) const override
+    {
+        const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());
+        if (!found)
+            return found.error();
+        const coord::Snapshot *snapshot = found->find(std::stoi(name));
+        if (snapshot == nullptr)
+            return Error(ENOENT, path_of(name) + ": is no finished snapshot any more");
+        char here[HOST_NAME_MAX + 1] = {};
+        coord::node_name(environ, here, sizeof(here));
+        Reads reads;
+        for (const coord::SnapshotImage &image : snapshot->images) {
+            if (image.node == here)
+                add_files(reads.files, *found, *snapshot, image);
+            else
+                reads.other_nodes.insert(image.node);
+        }
+        return reads;
     }
     std::vector<std::string> restart_words(const std::string &name, int report,
                                            const std::vector<std::string> &hosts) const override

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -24,6 +25,12 @@ namespace cryo::recover {
 struct Checkpoint {
     std::string path = {}; // "": there is none
     int64_t made_ns = 0;
+};
+
+// What a restart reads.
+struct Reads {
+    std::vector<std::string> files = {};    // on this node
+    std::set<std::string> other_nodes = {}; // whose ranks read more there
 };
 
 class Subject
@@ -39,6 +46,7 @@ class Subject
     virtual Result<std::unique_ptr<Past>> past(int patience_ms) const = 0;
     virtual std::string path_of(const std::string &name) const = 0; // of past()
     virtual Checkpoint newest() const = 0;
+    virtual Result<Reads> reads(const std::string &name) const = 0;
     int64_t made_ns(const std::string &name) const;
     // The command that brings it back, and reports on the pipe `report`.
     // `hosts`: as hosts_for() has them.

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the end of a launcher says of the ranks.
+// What the end of a launcher says of the ranks, and what a job comes from.
 #include "recover/subject.hpp"
+
+#include "../coord/store.hpp"
+#include "keeper/series.hpp"
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -121,4 +125,44 @@ TEST(Subject, JobsComeFromTheirSnapshots)
     EXPECT_TRUE(words.front().ends_with("/ompi-restart"));
     EXPECT_EQ(words.back(), "/run/context.ckpt");
     EXPECT_EQ(job()->path_of("4"), "/run/context.ckpt/4");
+}
+
+// Of a delta also what it is based on; and the node's own copy before the one that all nodes see.
+TEST(Subject, ARestartReadsTheImagesOfTheNodesOwnRanks)
+{
+    using cryo::coord::SnapshotImage;
+    const cryo::coord::Store store;
+    const std::string own = cryo::keeper::reference_name;
+    const std::string level = store.at("level") / cryo::coord::rank_directory(0);
+    for (const int seq : {0, 1}) {
+        cryo::Result<cryo::coord::SnapshotWriter> writer = store.begin(own, "412-0", "s1");
+        ASSERT_TRUE(writer) << writer.error().text();
+        std::vector<SnapshotImage> images = cryo::coord::Store::put_images(*writer);
+        images[0].node = "n1";
+        images[1].node = "n2";
+        if (seq == 1) {
+            images[0].needs = {0};
+            images[0].local = level;
+            images[0].checksum = std::string(32, 'a');
+        }
+        const cryo::Result<void> done = writer->commit(images);
+        ASSERT_TRUE(done) << done.error().text();
+    }
+    const std::string file = cryo::coord::image_name(500);
+    const auto shared = [&](const char *seq) {
+        return store.at(own) / seq / cryo::coord::rank_directory(0) / file;
+    };
+    setenv("CRYO_NODE", "n1", 1);
+    const std::unique_ptr<Subject> of_job =
+        make_subject({.directory = store.base(), .mpi = true}, {"mpirun", "./app"}, "s1");
+    cryo::Result<cryo::recover::Reads> reads = of_job->reads("1");
+    ASSERT_TRUE(reads) << reads.error().text();
+    EXPECT_EQ(reads->files, (std::vector<std::string>{shared("1"), shared("0")}));
+    EXPECT_EQ(reads->other_nodes, std::set<std::string>{"n2"});
+    store.write("level/" + cryo::coord::rank_directory(0) + "/" + file, "image 1");
+    reads = of_job->reads("1");
+    ASSERT_TRUE(reads) << reads.error().text();
+    EXPECT_EQ(reads->files, (std::vector<std::string>{level + "/" + file, shared("0")}));
+    EXPECT_EQ(of_job->reads("7").error().code(), ENOENT);
+    unsetenv("CRYO_NODE");
 }
