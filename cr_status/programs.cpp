@@ -44,7 +44,9 @@ Json json_of(const Running &one)
             {"recoveries", said.recoveries},
             {"last_fault", or_null(said.last_fault, !said.last_fault.empty())},
             {"lost_nodes", said.lost_nodes},
-            {"spares", said.spares}};
+            {"spares", said.spares},
+            {"standby", or_null(said.standby, !said.standby.empty())},
+            {"standby_bytes", or_null(said.standby_bytes, !said.standby.empty())}};
 }
 
 std::string savable_text(const Running &one)
@@ -97,6 +99,8 @@ void show_one(const Running &one)
     line("last checkpoint", said.checkpoint.empty() ? "none yet"
                                                     : fmt::format("{}, {}", said.checkpoint,
                                                                   age_text(said.checkpoint_ns)));
+    if (!said.standby.empty())
+        line("in memory", fmt::format("{}, {}", said.standby, cli::size_text(said.standby_bytes)));
     if (one.bytes != 0)
         line("size", cli::size_text(one.bytes));
     if (one.stopped_ns != 0)

@@ -32,6 +32,8 @@ class Leftovers
     }
     // Of the program, as it was launched.
     void add_keeper(pid_t pid);
+    // A child that the supervisor has for itself, and ends itself.
+    void add_own(pid_t pid) { earlier_.insert(pid); }
 
     // Children that have come since, without keepers, which end by themselves.
     Result<std::set<pid_t>> all() const;

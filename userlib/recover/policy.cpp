@@ -5,8 +5,11 @@
 #include "cli/unknown_option.hpp"
 #include "coord/new_hosts.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,6 +39,7 @@ class Reader
     void read_faults(const toml::node &value);
     void read_process(const toml::table &fault);
     void read_physical(const toml::table &fault);
+    void read_memory(const toml::table &fault, bool transfers);
     void read_signals(const toml::node &list);
     void read_exits(const toml::node &list);
     void wrong(const toml::node &where, const std::string &what);
@@ -172,8 +176,10 @@ void Reader::read_exits(const toml::node &value)
 
 void Reader::read_process(const toml::table &fault)
 {
-    check_names(fault, "in [[fault]],", {"detector", "recover", "signals", "exits", "limit"});
-    word_of(fault, "recover", {"restart"}, {"ignore", "migration", "transfer"});
+    check_names(fault, "in [[fault]],",
+                {"detector", "recover", "memory", "signals", "exits", "limit"});
+    read_memory(fault, word_of(fault, "recover", {"restart", "transfer"},
+                               {"ignore", "migration"}) == "transfer");
     if (const toml::node *list = fault.get("signals"))
         read_signals(*list);
     if (const toml::node *list = fault.get("exits"))
@@ -185,6 +191,38 @@ void Reader::read_process(const toml::table &fault)
         else
             policy_.limit = static_cast<unsigned>(number->get());
     }
+}
+
+// "4GiB" in bytes; 0: it is no such text.
+uint64_t size_in(const toml::node &value)
+{
+    std::string text = value.value_exact<std::string>().value_or("");
+    if (text.empty() || std::isdigit(static_cast<unsigned char>(text.front())) == 0)
+        return 0;
+    try {
+        CLI::AsSizeValue(false)(text);
+    } catch (const CLI::ValidationError &) {
+        return 0;
+    }
+    return std::strtoull(text.c_str(), nullptr, 10);
+}
+
+// No default: jobs, containers and services count this memory as the program's, so none is taken
+// unless the user has said how much.
+void Reader::read_memory(const toml::table &fault, bool transfers)
+{
+    const toml::node *memory = fault.get("memory");
+    if (memory != nullptr && !transfers)
+        return wrong(*memory, "memory belongs to recover = \"transfer\"");
+    if (!transfers)
+        return;
+    if (memory == nullptr)
+        return wrong(*fault.get("recover"), "recover = \"transfer\" wants to know how much memory "
+                                            "an image may take, such as memory = \"4GiB\"");
+    const uint64_t bytes = size_in(*memory);
+    if (bytes == 0)
+        return wrong(*memory, "memory has to be a size above 0, such as \"4GiB\"");
+    policy_.standby = bytes;
 }
 
 void Reader::read_faults(const toml::node &value)
@@ -212,7 +250,13 @@ void Reader::read_faults(const toml::node &value)
 void Reader::read_physical(const toml::table &fault)
 {
     check_names(fault, "in [[fault]] of nodes,", {"detector", "recover", "spares", "pack"});
-    word_of(fault, "recover", {"migration"}, {"ignore", "restart", "transfer"});
+    const toml::node *recover = fault.get("recover");
+    if (recover != nullptr && recover->value_exact<std::string>() == "transfer")
+        wrong(*recover,
+              "recover = \"transfer\": of nodes there is only \"migration\", since images "
+              "are held in the memory of the node of cr_run alone");
+    else
+        word_of(fault, "recover", {"migration"}, {"ignore", "restart"});
     if (const toml::node *pack = fault.get("pack")) {
         if (pack->as_boolean() == nullptr)
             wrong(*pack, "pack has to be true or false");

@@ -6,7 +6,8 @@
 //     without_image = "begin"        # or "give-up"
 //     [[fault]]
 //     detector = "process"
-//     recover = "restart"
+//     recover = "restart"            # or "transfer": the newest image is held in memory
+//     memory = "4GiB"                # of which it may take so much
 //     signals = ["KILL", "SEGV"]     # ends by these are faults
 //     exits = [75]                   # and so are these exit statuses
 //     limit = 3                      # faults without a newer image in between
@@ -22,6 +23,8 @@
 #include "base/result.hpp"
 
 #include <csignal>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -35,6 +38,8 @@ struct Policy {
     std::set<int> exits = {};
     unsigned limit = 3;
     bool begins_again = true; // from the beginning, while there is no image yet
+    // Bytes of memory that the newest image may take (Standby); none: it is not held there.
+    std::optional<uint64_t> standby = {};
     // Of jobs that lose a node:
     std::vector<std::string> spares = {}; // which take the places of lost ones
     bool packs = true; // without a spare: the others get more ranks than they have slots

@@ -42,12 +42,14 @@ struct Published {
     std::string last_fault = {};
     std::vector<std::string> lost_nodes = {}; // of a job
     std::vector<std::string> spares = {};     // that are left
+    std::string standby = {};                 // the image that is held in memory; "": none
+    uint64_t standby_bytes = 0;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Published, boot, pid_space, supervisor,
                                                 supervisor_started, program, program_started,
                                                 own_pid, command, directory, kept, checkpoint,
                                                 checkpoint_ns, faults, recoveries, last_fault,
-                                                lost_nodes, spares)
+                                                lost_nodes, spares, standby, standby_bytes)
 
 // Fills in the process's start, by which a later process of this number is told apart; 0: it is
 // gone.

@@ -43,7 +43,7 @@ std::string seconds_text(int64_t ns)
 Supervisor::Supervisor(Task task)
     : task_(std::move(task)), series_(new_series()),
       subject_(make_subject(task_.keeping, task_.words, series_)), decision_(task_.policy),
-      teller_(task_.words, task_.keeping.directory),
+      teller_(task_.words, task_.keeping.directory), standby_(task_.policy.standby),
       nodes_(task_.policy.spares, task_.policy.packs), wishes_(Wishes::ignored())
 {}
 
@@ -126,6 +126,7 @@ void Supervisor::restart(const std::string &image)
 {
     image_ = subject_->path_of(image);
     image_made_ns_ = subject_->made_ns(image);
+    from_memory_ = standby_.held() == image;
     status_.reset();
     was_back_ = false;
     Result<Restart> begun = begin_restart(*subject_, image, hosts_, before_);
@@ -202,6 +203,10 @@ bool Supervisor::reap()
             keeper_status = status;
             keeper_ = 0;
         }
+        if (standby_.waited_for(pid, status)) {
+            note_standby();
+            teller_.publish();
+        }
         if (pid == child_ && !status_) // later, a child may have got its number
             status_ = status;
     }
@@ -255,11 +260,14 @@ void Supervisor::welcome(const Return &back)
     const std::string known = back.own_pid != back.pid
                                   ? fmt::format("{} ({} here)", back.own_pid, back.pid)
                                   : std::to_string(back.pid);
-    teller_.say(fmt::format("{}; {} {} is back from {} after {}: {} of its work is done again{}",
+    const char *memory = !standby_.is_wanted() ? ""
+                         : from_memory_        ? "; its image was held in memory"
+                                               : "; its image was not held in memory";
+    teller_.say(fmt::format("{}; {} {} is back from {} after {}: {} of its work is done again{}{}",
                             teller_.said().last_fault,
                             subject_->has_daemon() ? "the job of process" : "process", known,
                             image_, seconds_text(clock_ns(CLOCK_REALTIME) - fault_ns_),
-                            seconds_text(fault_ns_ - back.saved_at_ns),
+                            seconds_text(fault_ns_ - back.saved_at_ns), memory,
                             teller_.said().kept ? "" : "; no more images are made"));
 }
 
@@ -274,7 +282,28 @@ void Supervisor::look_at_images()
     wishes_.image_came();
     teller_.said().checkpoint = newest.path;
     teller_.said().checkpoint_ns = newest.made_ns;
+    if (standby_.is_wanted())
+        hold_newest(newest.path);
     teller_.publish();
+}
+
+void Supervisor::hold_newest(const std::string &path)
+{
+    const std::string name = path.substr(path.rfind('/') + 1);
+    const pid_t child = standby_.hold(
+        name, [&] { return subject_->reads(name); }, before_);
+    if (child != 0)
+        leftovers_.add_own(child);
+    note_standby();
+}
+
+void Supervisor::note_standby()
+{
+    const std::string &held = standby_.held();
+    teller_.said().standby = held.empty() ? "" : subject_->path_of(held);
+    teller_.said().standby_bytes = standby_.bytes();
+    if (!standby_.told().empty())
+        teller_.say(standby_.told());
 }
 
 // False after `timeout_ms`; -1: however long it takes. A program that stands still is no fault, so
@@ -283,7 +312,8 @@ bool Supervisor::await_change(int timeout_ms)
 {
     pollfd ready[] = {{signals_.get(), POLLIN, 0},
                       {watch_ ? watch_.get() : -1, POLLIN, 0},
-                      {report_.fd(), POLLIN, 0}};
+                      {report_.fd(), POLLIN, 0},
+                      {standby_.fd(), POLLIN, 0}};
     const int got = poll(ready, std::size(ready), timeout_ms);
     if (got == 0)
         return false;
@@ -293,6 +323,10 @@ bool Supervisor::await_change(int timeout_ms)
         look_at_images();
     if (ready[2].revents != 0)
         read_report();
+    if (ready[3].revents != 0 && standby_.read()) {
+        note_standby();
+        teller_.publish();
+    }
     if (ready[0].revents != 0)
         take_signals();
     reap();
@@ -333,6 +367,7 @@ void Supervisor::tell_rest()
 // The program has ended for good.
 int Supervisor::finish()
 {
+    standby_.end();
     teller_.withdraw();
     tell_rest();
     if (task_.keeping.made_directory && teller_.said().checkpoint.empty()) {

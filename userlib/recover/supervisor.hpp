@@ -21,6 +21,7 @@
 #include "recover/past.hpp"
 #include "recover/report.hpp"
 #include "recover/restart.hpp"
+#include "recover/standby.hpp"
 #include "recover/subject.hpp"
 #include "recover/teller.hpp"
 #include "recover/wishes.hpp"
@@ -78,6 +79,8 @@ class Supervisor
     Result<void> await_leases(int64_t gone_ns);
     int look_at_nodes();
     void look_at_images();
+    void hold_newest(const std::string &path);
+    void note_standby();
     Action judge();
     Result<std::unique_ptr<Past>> take_past();
     void pause(int ms);
@@ -95,6 +98,8 @@ class Supervisor
     Decision decision_;
     Teller teller_;
     Leftovers leftovers_;
+    Standby standby_;
+    bool from_memory_ = false;       // the image from which it is being brought back
     Nodes nodes_;                    // of a job
     std::vector<std::string> hosts_; // for its next restart
     sigset_t before_ = {};           // what was blocked when we began

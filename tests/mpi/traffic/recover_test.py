@@ -3,7 +3,7 @@
 """An MPI job under `cr_run --recover`: ranks and the launcher are killed at random moments, and what the
 job prints in the end is what it prints undisturbed, with exit status 0.
 
-    recover_test.py --bin DIRECTORY --ranks 2 -- ./program ARGUMENT ...
+    recover_test.py --bin DIRECTORY --ranks 2 [--transfer] -- ./program ARGUMENT ...
 
 The program writes nothing before its end, and goes on until it may end (CRYO_HOLD).
 """
@@ -24,6 +24,9 @@ import run_mpi  # noqa: E402
 
 POLICY = """[[fault]]
 limit = 5
+"""
+TRANSFER = """recover = "transfer"
+memory = "1GiB"
 """
 
 
@@ -69,6 +72,7 @@ class Supervised(job_test.Jobs):
 def main():
     parser = job_test.options_of_jobs(__doc__, patience=90, generations=3)
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--transfer", action="store_true", help="newest snapshots are held in memory")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     chance = random.Random(options.seed)
@@ -88,7 +92,7 @@ def run(jobs, options, chance):
     if not expected:
         jobs.fail("the program prints no result")
     policy = jobs.directory / "policy.toml"
-    policy.write_text(POLICY, encoding="utf-8")
+    policy.write_text(POLICY + TRANSFER * options.transfer, encoding="utf-8")
     jobs.hold()
     jobs.start([*jobs.command("cr_run"), f"--recover={policy}", "--interval", "200ms", "--into",
                 f"{jobs.directory}/kept", *mpirun, *options.command])
@@ -104,6 +108,8 @@ def run(jobs, options, chance):
     jobs.let_end()
     if (code := jobs.wait()) != 0:
         jobs.fail(f"the job ended with {code}")
+    if options.transfer and jobs.text().count("; its image was ") != jobs.recoveries():
+        jobs.fail("a recovery does not say whether its image was held in memory")
     if job_test.result(jobs.text()) != expected:
         jobs.fail("undisturbed:\n" + "\n".join(expected))
     end = time.monotonic() + options.patience

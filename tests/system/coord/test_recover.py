@@ -5,6 +5,7 @@
     test_recover.py --bin DIRECTORY --rank FAKE_RANK [--open-mpi MPIRUN]
 """
 import ctypes
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from jobs import wait_for
 
 
 PTRACE_SEIZE, WALL = 0x4206, 0x40000000
+TRANSFER = '[[fault]]\nrecover = "transfer"\nmemory = "1GiB"\n'
 
 # Ends with status 3 when it is told to, a second before its ranks.
 SLOW_LAUNCHER = """#!/usr/bin/env python3
@@ -93,6 +95,26 @@ class Supervising(jobs.Case):
                  job.process.poll() is not None, "the recovery")
         self.assertEqual(job.text().count(" is back from "), number, job.text())
 
+    def images(self, rank="*"):
+        """Of the first snapshot."""
+        return list((self.kept / "context.ckpt" / "0").glob(f"opal_snapshot_{rank}.ckpt/cryo_context.*"))
+
+    def hold(self, job):
+        """How many bytes are held of it, when it is made."""
+        keeper = []
+        wait_for(lambda: keeper.extend(self.marked("keeper")) or keeper, "the keeper")
+        os.kill(keeper[0], signal.SIGUSR1)
+        said = {}
+
+        def is_held():
+            self.assertIsNone(job.process.poll(), job.text())
+            shown = self.tool("cr_status", "--json", job.pid, code=None).stdout
+            said.update(json.loads(shown) if shown else {})
+            return said.get("standby")
+        wait_for(is_held, "the image in memory")
+        self.assertEqual(said["standby"], str(self.kept / "context.ckpt" / "0"))
+        return said["standby_bytes"]
+
     def end_well(self, job, ranks, steps=20_000):
         self.check_result(job.end(), ranks, steps)
         wait_for(lambda: not list(self.marked()), "the end of daemon and keeper")
@@ -113,6 +135,16 @@ class Supervised(Supervising):
                               if one.name.isdigit()]) <= 2 or job.process.poll() is not None,
                  "the end of the snapshots of earlier launchers")
         self.end_well(job, 3)
+
+    def test_transfer(self):
+        """The newest snapshot is in memory when a rank is killed, and nobody holds it at the end."""
+        job = self.supervise(2, interval="1h", policy=TRANSFER)
+        self.assertEqual(self.hold(job), sum(map(os.path.getsize, self.images())))
+        self.assertNotIn("but for what is read", job.text())
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.assertIn("; its image was held in memory", job.text())
+        self.end_well(job, 2)
 
     def test_killed_launcher(self):
         job = self.supervise(2)
@@ -288,6 +320,17 @@ class Elsewhere(Supervising):
         """Launchers whose steps share processors."""
         return [pid for pid in self.marked("python3")
                 if b"SLURM_OVERLAP=1" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+
+    def test_transfer(self):
+        """Of the ranks of this node: for the others nothing is held, and that is said."""
+        self.more.update(FAKE_NODES="2", CRYO_NODE="node0")
+        job = self.supervise(2, interval="1h", policy=TRANSFER)
+        self.assertEqual(self.hold(job), sum(map(os.path.getsize, self.images("0"))))
+        self.assertLess(0, sum(map(os.path.getsize, self.images("1"))))
+        wait_for(lambda: "0 is held in memory, but for what is read on node1" in job.text(), "the message")
+        os.kill(self.ranks()[0], signal.SIGKILL)
+        self.await_recovery(job, 1)
+        self.end_well(job, 2)
 
     def test_other_node_that_is_there(self):
         self.more.update(FAKE_NODES="2", CRYO_NODE="node0")

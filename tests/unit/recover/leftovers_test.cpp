@@ -70,6 +70,18 @@ TEST(Leftovers, AreNoKeepersWhichAreKnownByTheirNumbers)
     EXPECT_TRUE(leftovers->savers(true)->empty());
 }
 
+TEST(Leftovers, AreNotWhatTheSupervisorHasForItself)
+{
+    Result<Leftovers> leftovers = Leftovers::begin();
+    ASSERT_TRUE(leftovers) << leftovers.error().text();
+    Child own;
+    const Child other;
+    leftovers->add_own(own.pid());
+    EXPECT_EQ(*leftovers->all(), Pids{other.pid()});
+    EXPECT_EQ(*leftovers->going_on(), Pids{other.pid()});
+    EXPECT_TRUE(leftovers->savers(true)->empty());
+}
+
 TEST(Leftovers, ThatHaveANumberWhichAKeeperHadAreNoKeepers)
 {
     Result<Leftovers> leftovers = Leftovers::begin();

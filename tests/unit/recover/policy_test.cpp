@@ -56,19 +56,50 @@ TEST(Policy, NamesTheNearestOfWhatIsUnknown)
     EXPECT_EQ(mistake("[recover]\n"),
               "p.toml:1: the table 'recover' is unknown (did you mean 'recovery'?)");
     EXPECT_EQ(mistake("[[fault]]\nrecover = \"xyzzy\"\n"),
-              "p.toml:2: recover 'xyzzy' is unknown (known: restart)");
+              "p.toml:2: recover 'xyzzy' is unknown (known: restart, transfer)");
 }
 
 TEST(Policy, RefusesByNameWhatJobsAloneWillHave)
 {
-    for (const char *word : {"ignore", "migration", "transfer"})
+    for (const char *word : {"ignore", "migration"})
         EXPECT_EQ(mistake(std::string("[[fault]]\nrecover = \"") + word + "\"\n"),
                   std::string("p.toml:2: recover = \"") + word +
-                      "\": here there is only \"restart\"");
+                      "\": here there is only \"restart\" and \"transfer\"");
     EXPECT_NE(mistake("[[fault]]\ndetector = \"network\"\n").find("only \"process\" and "),
               std::string::npos);
     EXPECT_NE(mistake("[recovery]\nprotocol = \"pessimistic\"\n").find("only \"coordinated\""),
               std::string::npos);
+}
+
+TEST(Policy, HasMemoryForTheNewestImage)
+{
+    const std::string transfer = "[[fault]]\nrecover = \"transfer\"\n";
+    const Result<Policy> policy = parse_policy(transfer + "memory = \"4GiB\"\n", "p.toml");
+    ASSERT_TRUE(policy) << policy.error().text();
+    EXPECT_EQ(policy->standby, uint64_t(4) << 30);
+    EXPECT_EQ(parse_policy(transfer + "memory = \"500k\"\n", "p.toml")->standby, 500U * 1024);
+    EXPECT_FALSE(Policy().standby);
+    EXPECT_EQ(mistake(transfer),
+              "p.toml:2: recover = \"transfer\" wants to know how much memory an "
+              "image may take, such as memory = \"4GiB\"");
+    for (const char *size : {"4", "\"\"", "\"0\"", "\"many\"", "\"-1G\"", "\"4 parsecs\"", "\"G\"",
+                             "\"99999999999G\"", "true"})
+        EXPECT_EQ(mistake(transfer + "memory = " + size + "\n"),
+                  "p.toml:3: memory has to be a size above 0, such as \"4GiB\"")
+            << size;
+    EXPECT_EQ(mistake("[[fault]]\nrecover = \"restart\"\nmemory = \"4GiB\"\n"),
+              "p.toml:3: memory belongs to recover = \"transfer\"");
+}
+
+TEST(Policy, HoldsNothingForLostNodes)
+{
+    const std::string nodes = "[[fault]]\ndetector = \"physical\"\n";
+    EXPECT_EQ(
+        mistake(nodes + "recover = \"transfer\"\n"),
+        "p.toml:3: recover = \"transfer\": of nodes there is only \"migration\", since images "
+        "are held in the memory of the node of cr_run alone");
+    EXPECT_EQ(mistake(nodes + "recover = \"restart\"\n"),
+              "p.toml:3: recover = \"restart\": here there is only \"migration\"");
 }
 
 TEST(Policy, HasSparesForNodes)
