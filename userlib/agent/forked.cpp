@@ -4,6 +4,7 @@
 #include "agent/callbacks.hpp"
 #include "agent/inherited.hpp"
 #include "agent/kept_numbers.hpp"
+#include "agent/sharers.hpp"
 
 namespace cryo::agent {
 
@@ -11,6 +12,7 @@ void forget_parent()
 {
     close_inherited(); // finds them by the listener, which is forgotten next
     forget_kept();
+    forget_sharers();
     forget_control();
     forget_round();
     forget_callback_lock();

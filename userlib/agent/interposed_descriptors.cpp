@@ -7,6 +7,7 @@
 // so.
 #include "agent/interposed.hpp"
 #include "agent/kept_numbers.hpp"
+#include "agent/sharers.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -33,11 +34,17 @@ F known(F &function)
 int *own_of_number(unsigned fd)
 {
     for (int *own : {&state.listener, &state.door}) {
-        // A child of vfork shares our memory, but not our descriptors.
-        if (*own > 0 && fd == static_cast<unsigned>(*own) && sys::call(SYS_getpid) == state.pid)
+        if (*own > 0 && fd == static_cast<unsigned>(*own) && has_our_descriptors())
             return own;
     }
     return nullptr;
+}
+
+// The agent cannot be told by a child that has memory of its own: there the number is taken from
+// it, and the process is refused by name.
+bool is_to_move(unsigned fd)
+{
+    return has_our_memory() && own_of_number(fd) != nullptr;
 }
 
 bool is_kept_number(unsigned fd)
@@ -151,7 +158,7 @@ CRYO_INTERPOSED void closefrom(int lowest) noexcept
 
 CRYO_INTERPOSED int dup2(int from, int to) noexcept
 {
-    if (own_of_number(static_cast<unsigned>(to)) != nullptr)
+    if (is_to_move(static_cast<unsigned>(to)))
         return take_number(from, to, 0);
     if (is_kept_number(static_cast<unsigned>(to)))
         return converted(-EBUSY);
@@ -160,7 +167,7 @@ CRYO_INTERPOSED int dup2(int from, int to) noexcept
 
 CRYO_INTERPOSED int dup3(int from, int to, int flags) noexcept
 {
-    if (own_of_number(static_cast<unsigned>(to)) != nullptr)
+    if (is_to_move(static_cast<unsigned>(to)))
         return take_number(from, to, flags);
     if (is_kept_number(static_cast<unsigned>(to)))
         return converted(-EBUSY);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "agent/kept_numbers.hpp"
 
-#include "agent/agent.hpp"
+#include "agent/sharers.hpp"
 #include "protocol/door.hpp"
 #include "sys/raw.hpp"
 
@@ -136,7 +136,6 @@ void give_up(long fd)
     forget(fd);
 }
 
-// A child of vfork shares our memory, but not our descriptors.
 long lowest_kept(unsigned first, unsigned last)
 {
     long lowest = -1;
@@ -145,7 +144,7 @@ long lowest_kept(unsigned first, unsigned last)
         if (number <= 0 || static_cast<unsigned>(number) - 1 < first ||
             static_cast<unsigned>(number) - 1 > last || (lowest >= 0 && number - 1 >= lowest))
             continue;
-        if (is_there(one) && sys::call(SYS_getpid) == state.pid)
+        if (is_there(one) && has_our_descriptors())
             lowest = number - 1;
     }
     return lowest;
