@@ -3,6 +3,7 @@
 
 #include "base/trust.hpp"
 #include "look/jvm_counters.hpp"
+#include "restore/left_over.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -91,13 +92,17 @@ Result<Beside> make_beside(Planning &p, const image::File &file)
     if (!directory)
         return directory.error();
     const size_t slash = file.path.rfind('/');
+    const std::string parent(file.path.substr(0, slash));
+    if (p.plan.replacements.is_first_in(parent)) {
+        if (const Result<Directory> there = Directory::of(directory->get(), parent); there)
+            sweep_left_files(*there);
+    }
     const std::string through = fmt::format("/proc/self/fd/{}", directory->get());
-    std::string made = fmt::format("{}/{}.cryo.XXXXXX", through, file.path.substr(slash + 1));
+    std::string made = fmt::format("{}/{}", through, name_for_now(file.path.substr(slash + 1)));
     Fd fd(mkostemp(made.data(), O_CLOEXEC));
     if (!fd)
         return refusal(file, errno);
-    return Beside{std::move(fd),
-                  std::string(file.path.substr(0, slash)) + made.substr(through.size())};
+    return Beside{std::move(fd), parent + made.substr(through.size())};
 }
 
 } // namespace cryo::restore

@@ -258,7 +258,7 @@ Result<void> open_common(Planning &p, const image::File &file, const std::string
     const CommonMemory &memory = **found;
     const int made = memory.fd.get();
     p.plan.replacements.add(
-        {memory.path, std::string(file.path), false, file.size, file.modified, 0});
+        {memory.path, std::string(file.path), false, file.size, file.modified, 0, {}});
     const Result<bool> is_written = resources::has_contents(p.image, file, made);
     if (!is_written)
         return is_written.error();
@@ -291,8 +291,8 @@ Result<void> open_replacement(Planning &p, const image::File &file)
         return beside.error();
     const Fd &made = beside->fd;
     const bool in_place = is_still_there(p, file, made.get());
-    p.plan.replacements.add(
-        {beside->path, std::string(file.path), in_place, file.size, file.modified, 0});
+    p.plan.replacements.add({beside->path, std::string(file.path), in_place, file.size,
+                             file.modified, 0, hold_file(made.get())});
     Result<void> done = fill(p, file, made.get());
     if (in_place || !done)
         return done; // in its place it is opened by its name

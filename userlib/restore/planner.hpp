@@ -19,6 +19,7 @@
 #include "restore/file_options.hpp"
 #include "restore/ipc_objects.hpp"
 #include "restore/late_seals.hpp"
+#include "restore/left_over.hpp"
 #include "restore/nursery.hpp"
 #include "restore/saved.hpp"
 
@@ -74,6 +75,7 @@ struct Replacement {
     uint64_t size = 0;
     int64_t modified = 0;
     uint16_t mapped = 0; // where the process has mapped that file
+    HeldFile held = {};  // the file beside it is in use
 };
 
 // Files placed beside those that they replace, until the restored
@@ -97,10 +99,13 @@ class Replacements
     void keep_directories() { made_.clear(); }
     void add(Replacement one) { all_.push_back(std::move(one)); }
     std::vector<Replacement> &all() { return all_; }
+    // Whether none has been made in this directory before.
+    bool is_first_in(const std::string &directory) { return places_.insert(directory).second; }
 
   private:
     std::vector<Replacement> all_;
     std::vector<std::string> made_; // directories that were missing
+    std::set<std::string> places_;
 };
 
 // A process that another one makes as a copy of itself: see plan_copies.hpp.

@@ -81,8 +81,8 @@ SocketsApart::~SocketsApart()
     std::error_code ignored;
     for (const auto &[id, place] : places_)
         unlink(place.path());
-    if (!directory_.empty())
-        std::filesystem::remove_all(directory_, ignored);
+    if (directory_)
+        std::filesystem::remove_all(directory_->path, ignored);
 }
 
 // Where this user may not change the root directory, the name is free, and the directory is there.
@@ -107,24 +107,28 @@ Result<void> SocketsApart::bind_in_place(int fd, const SocketName &name, const s
 Result<void> SocketsApart::bind(int fd, uint32_t open_file, const SocketName &name,
                                 const std::string &cwd)
 {
-    if (directory_.empty()) {
+    if (!directory_) {
         constexpr size_t most = sizeof(sockaddr_un::sun_path) / 2; // of the path that is used here
         const char *temporary = getenv("TMPDIR");
         const bool is_short = temporary != nullptr && strlen(temporary) < most;
-        std::string made = fmt::format("{}/cryo.XXXXXX", is_short ? temporary : "/tmp");
-        if (mkdtemp(made.data()) == nullptr)
-            return Error::from_errno("making " + made, errno);
-        directory_ = made;
+        Result<DirectoryForNow> made = DirectoryForNow::make(is_short ? temporary : "/tmp");
+        if (!made)
+            return made.error();
+        directory_ = std::move(*made);
     }
-    const std::string root = fmt::format("{}/{}", directory_, open_file);
+    const std::string root = fmt::format("{}/{}", directory_->path, open_file);
     if (mkdir(root.c_str(), 0700) != 0)
         return Error::from_errno("making " + root, errno);
     std::string file = root + file_inside;
     const int why = bind_in_process(root, fd, name, cwd);
     if (why == EPERM || why == EUSERS || why == ENOSPC) { // no user namespaces, or no more of them
         const std::string place = whole(name, cwd);
-        file =
-            fmt::format("{}/.cryo.{}.{}", place.substr(0, place.rfind('/')), getpid(), open_file);
+        const std::string parent = place.substr(0, place.rfind('/'));
+        if (const Result<Directory> there = Directory::open(parent + "/."); there)
+            sweep_left_sockets(*there);
+        file = fmt::format("{}/{}", parent, socket_for_now());
+        if (file.size() >= sizeof(sockaddr_un::sun_path))
+            file = fmt::format("{}/.cryo.{}.{}", parent, getpid(), open_file);
         if (file.size() >= sizeof(sockaddr_un::sun_path))
             return Error(ENAMETOOLONG, "the path of the socket " + place);
         if (Result<void> bound = bind_in_place(fd, name, cwd, file); !bound)

@@ -12,9 +12,11 @@
 
 #include "base/result.hpp"
 #include "resources/socket/socket_name.hpp"
+#include "restore/left_over.hpp"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace cryo::restore {
@@ -36,7 +38,7 @@ class SocketsApart
     Result<void> bind_in_place(int fd, const resources::SocketName &name, const std::string &cwd,
                                const std::string &file);
 
-    std::string directory_;
+    std::optional<DirectoryForNow> directory_;
     std::map<uint32_t, resources::SocketName> places_;
 };
 

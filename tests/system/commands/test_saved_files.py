@@ -3,6 +3,7 @@
 """Images that have the contents of files need them no more: --save-exe, --save-private,
 --save-shared, --save-all. So do those of JVMs, whose counters are always saved."""
 import errno
+import fcntl
 import os
 import shutil
 import signal
@@ -176,6 +177,45 @@ class SavedFiles(case.Case):
         self.assertEqual("5\n", self.ask(restarted))
         self.assertEqual(0o700, os.stat(self.path("private")).st_mode & 0o777)
         self.assertEqual(b"12345", self.contents("private/file"))
+
+    def kill_restart(self, *words):
+        """When all files are open, as it cannot say so before its last line but one is read."""
+        end, its_end = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
+        fcntl.fcntl(its_end, fcntl.F_SETPIPE_SZ, 4096)
+        restart = self.restart("-v", *words, stderr=its_end)
+        os.close(its_end)
+
+        def is_held_up():
+            self.assertIsNone(restart.poll())
+            with open(f"/proc/{restart.pid}/syscall", encoding="ascii") as call:
+                return call.read().startswith("1 0x2 ")
+        case.wait_until("it cannot say more", is_held_up)
+        restart.kill()
+        restart.wait(case.PATIENCE)
+        os.close(end)
+
+    def test_what_a_killed_restart_has_left(self):
+        """The next one removes it, whether it replaces the file or writes into it."""
+        program = self.start("file = open('file', 'w+'); file.write('12345'); file.flush()",
+                             "print(file.tell(), flush=True)")
+        self.save("--nosync", "--save-files", "-f", "image", program.pid)
+        self.end(program)
+        for is_there in (False, True):
+            if is_there:
+                with open(self.path("file"), "r+", encoding="ascii") as file:
+                    file.write("abc")
+            else:
+                os.unlink(self.path("file"))
+            before = self.files()
+            self.kill_restart("image")
+            left = set(self.files()) - set(before)
+            self.assertEqual(1, len(left), left)
+            self.assertRegex(left.pop(), r"^file\.cryo\.[0-9a-f]{8}\.[0-9A-Za-z]{6}$")
+            restarted = self.restart("-q", "image")
+            self.assertEqual("5\n", self.ask(restarted))
+            self.end(restarted)
+            self.assertEqual(b"12345", self.contents("file"))
+            self.assertEqual(["file", "image"], self.files())
 
     def refused_without(self, name, program, *options):
         """What a restart says once this file is gone."""
