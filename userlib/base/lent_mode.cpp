@@ -30,8 +30,9 @@ mode_t wanted(int flags)
 // Only the owner may set a mode, and setting one may take the set-group-ID bit away.
 bool can_be_lent(const struct stat &now, mode_t want)
 {
-    return (S_ISREG(now.st_mode) || S_ISDIR(now.st_mode)) && now.st_uid == geteuid() &&
-           (now.st_mode & (S_ISUID | S_ISGID)) == 0 && (now.st_mode & want) != want;
+    const bool is_known = S_ISREG(now.st_mode) || S_ISDIR(now.st_mode) || S_ISSOCK(now.st_mode);
+    return is_known && now.st_uid == geteuid() && (now.st_mode & (S_ISUID | S_ISGID)) == 0 &&
+           (now.st_mode & want) != want;
 }
 
 } // namespace

@@ -14,7 +14,8 @@
 namespace cryo {
 
 // What `open` returns; if that is EACCES and the file is the user's own, once more while the owner
-// may do what the flags ask for. The mode is as before afterwards, also if this process is killed.
+// may do what the flags ask for: to write, of who connects to a socket. The mode is as before
+// afterwards, also if this process is killed.
 Result<Fd> open_lent(const Found &found, int flags, const std::function<Result<Fd>()> &open);
 // As above; `file` is a descriptor of it.
 Result<Fd> open_lent(int file, int flags, const std::function<Result<Fd>()> &open);

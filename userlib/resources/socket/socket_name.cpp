@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resources/socket/socket_name.hpp"
 
+#include "base/lent_mode.hpp"
+#include "base/open_found.hpp"
 #include "look/socket_look.hpp"
 
 #include <algorithm>
@@ -76,16 +78,44 @@ InDirectory::~InDirectory()
         there_ = false;
 }
 
+namespace {
+
+// Its error is ECONNREFUSED if the file is of no socket any more.
+Result<Fd> call_socket(const Found &found, int kind)
+{
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    *fmt::format_to(address.sun_path, "/proc/self/fd/{}", found.fd.get()) = 0;
+    Fd caller(socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!caller)
+        return Error::from_errno("making a socket", errno);
+    if (connect(caller.get(), reinterpret_cast<const sockaddr *>(&address), sizeof(address)) != 0)
+        return Error::from_errno(found.path, errno);
+    return caller;
+}
+
+} // namespace
+
 Result<void> remove_stale(const SocketName &name, int kind)
 {
     const char *path = name.path();
-    struct stat now;
-    if (path == nullptr || lstat(path, &now) != 0)
+    if (path == nullptr)
         return {};
-    if (!S_ISSOCK(now.st_mode))
+    const Result<Found> found = look_at(path, Links::not_at_end);
+    if (!found)
+        return {}; // if it is there, bind(2) says why it cannot be had
+    if (!S_ISSOCK(found->status.st_mode))
         return Error(EEXIST, fmt::format("{} stands where a socket was; remove it", path));
-    const Fd caller(socket(AF_UNIX, kind | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (connect(caller.get(), name.get(), name.size) == 0 || errno != ECONNREFUSED)
+    // Who calls a socket must be allowed to write to it, the owner, too.
+    const Result<Fd> called =
+        open_lent(*found, O_WRONLY, [&] { return call_socket(*found, kind); });
+    if (!called && called.error().code() == EACCES)
+        return Error(EACCES,
+                     fmt::format("the socket {}: its mode (owner {}, mode {:04o}) forbids "
+                                 "to ask whether somebody uses it; remove it if nobody "
+                                 "does",
+                                 path, found->status.st_uid, found->status.st_mode & 07777U));
+    if (called || called.error().code() != ECONNREFUSED)
         return Error(EADDRINUSE, fmt::format("somebody uses the socket {}", path));
     if (unlink(path) != 0)
         return Error::from_errno(fmt::format("removing the old socket {}", path), errno);
