@@ -2,6 +2,7 @@
 #include "resources/owner.hpp"
 
 #include "look/proc.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -20,7 +21,7 @@ Result<void> save_owner(Saving &saving, const Seen &seen, image::OpenFile &recor
     f_owner_ex owner = {};
     const int signal = fcntl(seen.shared.get(), F_GETSIG);
     if (signal < 0 || fcntl(seen.shared.get(), F_GETOWN_EX, &owner) != 0)
-        return Error::from_errno(fmt::format("asking for the owner of descriptor {}", seen.fd),
+        return Error::from_errno(fmt::format("asking for the owner of {}", descriptor_text(seen)),
                                  errno);
     record.owner_signal = static_cast<uint32_t>(signal);
     if (owner.pid == 0)

@@ -3,6 +3,7 @@
 // end is outside, the pipe becomes cr_restart's own input or output.
 #include "resources/every_kind.hpp"
 
+#include "resources/descriptor_text.hpp"
 #include "resources/fifo_ends.hpp"
 #include "resources/reopening.hpp"
 
@@ -106,9 +107,9 @@ void close_pipe(Saving &saving, const Seen &seen)
                       "without --pipes=refuse it comes back as closed at the other end" +
                           saving.offer(seen, seen.link));
     else
-        saving.notice(fmt::format("descriptor {}, a pipe to a process outside ({}), comes back "
+        saving.notice(fmt::format("{}, a pipe to a process outside ({}), comes back "
                                   "as closed at its other end; what was not read yet is lost",
-                                  seen.passed_in < 0 ? seen.fd : seen.passed_in, name));
+                                  descriptor_text(seen), name));
 }
 
 // Each of cr_restart's descriptors can stand for one pipe only. Pipes that are the program's
@@ -294,9 +295,9 @@ Result<void> open_outside(Opening &opening, const image::Pipe &pipe, const image
                 return set;
             if (Result<void> kept = opening.keep(std::move(end), id); !kept)
                 return kept;
-            opening.notice(fmt::format(
-                "descriptor {}, a pipe to a process outside the image, is closed at its other end",
-                opening.descriptor(id)));
+            opening.notice(
+                fmt::format("{}, a pipe to a process outside the image, is closed at its other end",
+                            descriptor_text(opening.descriptor(id))));
             continue;
         }
         const Result<int> which = opening.keep_standard(open_file);

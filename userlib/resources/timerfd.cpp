@@ -3,6 +3,7 @@
 #include "resources/every_kind.hpp"
 
 #include "look/proc.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -57,7 +58,7 @@ Result<image::Timer> look_at(const Saving &saving, const Seen &seen)
     for (int turn = 0; turn < turns; turn++) {
         itimerspec now = {};
         if (timerfd_gettime(seen.shared.get(), &now) != 0)
-            return Error::from_errno(fmt::format("asking the timer of descriptor {}", seen.fd),
+            return Error::from_errno(fmt::format("asking the timer of {}", descriptor_text(seen)),
                                      errno);
         info = saving.info_now(seen);
         if (!info)

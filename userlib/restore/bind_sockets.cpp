@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets with the names that they were bound to.
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
@@ -147,8 +148,8 @@ Result<void> name_it(Planning &p, int fd, const image::Socket &saved)
     if (!lost)
         return lost.error();
     if (!lost->empty())
-        p.plan.notices.push_back(
-            fmt::format("descriptor {}: {}", descriptor_of(p, saved.open_file), *lost));
+        p.plan.notices.push_back(fmt::format(
+            "{}: {}", resources::descriptor_text(descriptor_of(p, saved.open_file)), *lost));
     return {};
 }
 
@@ -213,7 +214,7 @@ Result<void> settle_options(const Planning &p)
         if (p.open_fds.count(id) == 0 || p.redirected.contains(id) || !shares_its_port(p, socket))
             continue;
         if (Result<void> set = set_socket_options(p.open_fds.at(id), socket); !set)
-            return set.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+            return set.error().within(resources::descriptor_text(descriptor_of(p, id)));
     }
     return {};
 }
@@ -235,7 +236,7 @@ Result<void> bind_renamed(Planning &p)
             continue;
         Result<Fd> made = make_renamed(p, socket, renames);
         if (!made)
-            return made.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+            return made.error().within(resources::descriptor_text(descriptor_of(p, id)));
         p.renamed_sockets[id] = std::move(*made);
     }
     return renames.arrive();

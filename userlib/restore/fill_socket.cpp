@@ -2,6 +2,7 @@
 // Data queued in sockets is sent again by their peers: bytes, packets, and descriptors in
 // flight (SCM_RIGHTS). This comes last, because any open file may be among the descriptors.
 #include "base/passing.hpp"
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/filling.hpp"
 #include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
@@ -161,7 +162,7 @@ Result<void> fill_sockets(Planning &p)
     for (const Unfilled &one : p.unfilled) {
         const int from = one.peer == 0 ? one.lone.get() : p.open_fds.at(one.peer);
         if (Result<void> done = fill(p, p.saved.sockets().at(one.socket), from); !done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.socket)));
+            return done.error().within(resources::descriptor_text(descriptor_of(p, one.socket)));
     }
     for (const Unfilled &one : p.unfilled) {
         const image::Socket &socket = p.saved.sockets().at(one.socket);

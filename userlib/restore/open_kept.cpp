@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TCP connections to processes outside the image. Their packets have been held since the
 // checkpoint, or the peer may have gone on without them: then nothing tells which bytes it has.
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/packet_hold.hpp"
 #include "resources/socket/tcp_repair.hpp"
@@ -109,15 +110,15 @@ Result<void> open_kept(Planning &p)
         const Result<void> done = closes || p.options.rehearse ? keep_closed(p, socket->second)
                                                                : open_one(p, socket->second, kept);
         if (!done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+            return done.error().within(resources::descriptor_text(descriptor_of(p, id)));
         if (closes && (!may_repair() || !resources::can_hold_packets()))
             p.plan.notices.push_back(fmt::format(
-                "the packets of the connection of descriptor {} may be held here still, "
+                "the packets of the connection of {} may be held here still, "
                 "so that its peer is not told: as root, nft delete table {}",
-                descriptor_of(p, id), resources::table_of(kept.held)));
+                resources::descriptor_text(descriptor_of(p, id)), resources::table_of(kept.held)));
         if (closes)
-            p.plan.notices.push_back(
-                fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));
+            p.plan.notices.push_back(fmt::format("{}, a connection, is closed now",
+                                                 resources::descriptor_text(descriptor_of(p, id))));
     }
     return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
@@ -131,9 +132,9 @@ Result<Pair> make_pair_of(Planning &p, const image::Socket &saved, const image::
     }
     if (made)
         return made;
-    p.plan.notices.push_back(
-        fmt::format("descriptor {}, a connection to a named socket, has no name now: {}",
-                    descriptor_of(p, saved.open_file), made.error().text()));
+    p.plan.notices.push_back(fmt::format(
+        "{}, a connection to a named socket, has no name now: {}",
+        resources::descriptor_text(descriptor_of(p, saved.open_file)), made.error().text()));
     return p.namesakes->pair(saved);
 }
 
@@ -222,9 +223,10 @@ Result<void> connect_waiting(Planning &p)
             const int why = p.namesakes->connect(caller->second, fd, address);
             fcntl(fd, F_SETFL, flags);
             if (why != 0)
-                return Error(why, fmt::format("descriptor {}: connecting to {}: {}",
-                                              descriptor_of(p, queue.callers[i]), address.text(),
-                                              strerror(why)));
+                return Error(
+                    why, fmt::format("{}: connecting to {}: {}",
+                                     resources::descriptor_text(descriptor_of(p, queue.callers[i])),
+                                     address.text(), strerror(why)));
             const uint32_t how = caller->second.shutdown;
             if (how != 0 && shutdown(fd, static_cast<int>(how) - 1) != 0)
                 return Error::from_errno("shutting a socket down", errno);
@@ -251,10 +253,10 @@ Result<void> open_turn(Planning &p, int turn)
             socket.state == SocketState::kept)
             continue;
         if (Result<void> done = open_one(p, socket); !done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+            return done.error().within(resources::descriptor_text(descriptor_of(p, id)));
         if (socket.state == SocketState::closed && socket.domain != AF_UNIX && socket.shutdown == 0)
-            p.plan.notices.push_back(
-                fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));
+            p.plan.notices.push_back(fmt::format("{}, a connection, is closed now",
+                                                 resources::descriptor_text(descriptor_of(p, id))));
     }
     return {};
 }

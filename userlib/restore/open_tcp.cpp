@@ -2,6 +2,7 @@
 // TCP connections between members are made again, between the same addresses, by
 // connecting and accepting: at the program's own listening socket, or at a temporary one.
 #include "base/patience.hpp"
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/tcp_lingering.hpp"
 #include "restore/open_parts.hpp"
@@ -292,7 +293,7 @@ Result<void> open_connections(Planning &p)
         Result<void> done = connections.open(&p.saved.sockets().at(one.accepted),
                                              &p.saved.sockets().at(one.caller));
         if (!done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, one.caller)));
+            return done.error().within(resources::descriptor_text(descriptor_of(p, one.caller)));
     }
     return {};
 }

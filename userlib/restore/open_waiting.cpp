@@ -2,6 +2,7 @@
 // TCP connections that nobody has accepted yet, and into which nothing was written: they are made
 // again, between the same addresses, and left to the listening socket of the program.
 #include "base/patience.hpp"
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/tcp_calls.hpp"
@@ -162,7 +163,7 @@ Result<void> Queue::call_all(const image::Waiting &queue)
         Result<void> kept =
             made ? keep_socket(p_, std::move(*made), *caller) : Result<void>(made.error());
         if (!kept)
-            return kept.error().within(fmt::format("descriptor {}", descriptor_of(p_, id)));
+            return kept.error().within(resources::descriptor_text(descriptor_of(p_, id)));
     }
     return {};
 }
@@ -198,8 +199,8 @@ Result<void> open_closed(Planning &p, const image::Waiting &queue)
             return Error::from_errno("making a socket", errno);
         if (Result<void> kept = keep_socket(p, std::move(made), *caller); !kept)
             return kept;
-        p.plan.notices.push_back(
-            fmt::format("descriptor {}, a connection, is closed now", descriptor_of(p, id)));
+        p.plan.notices.push_back(fmt::format("{}, a connection, is closed now",
+                                             resources::descriptor_text(descriptor_of(p, id))));
     }
     return {};
 }

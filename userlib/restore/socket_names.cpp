@@ -2,6 +2,7 @@
 // Where sockets are found: the file of a UNIX socket may have been renamed after the bind, and its
 // old name may have been given to another one.
 #include "base/trust.hpp"
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/sockets_apart.hpp"
@@ -92,9 +93,9 @@ Result<void> connect_datagram(Planning &p, int fd, const image::Socket &saved)
                    : Error::from_errno("connecting to " + peer.text(), errno);
     // A missing receiver is as one that went away while the program ran: sending reports it.
     if (const Result<void> done = connect_local(p, fd, peer); !done)
-        p.plan.notices.push_back(fmt::format("descriptor {}: {}; it is not connected",
-                                             descriptor_of(p, saved.open_file),
-                                             done.error().text()));
+        p.plan.notices.push_back(fmt::format(
+            "{}: {}; it is not connected",
+            resources::descriptor_text(descriptor_of(p, saved.open_file)), done.error().text()));
     return {};
 }
 

@@ -3,6 +3,7 @@
 """Whom a UNIX socket names as its peer (SO_PEERCRED) after a restart; where that is another one than
 before, cr_restart says so."""
 import os
+import socket
 import unittest
 
 import case
@@ -40,6 +41,15 @@ import os, socket, struct
 listener, one = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
 listener.bind(""), listener.listen()
 one.connect(listener.getsockname())
+"""
+# A datagram socket that only a message holds.
+IN_A_MESSAGE = """
+import socket
+a, b = socket.socketpair()
+sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+sender.connect("receiver")
+socket.send_fds(a, [b"x"], [sender.fileno()])
+sender.close()
 """
 SAID = "UNIX sockets that name another peer (SO_PEERCRED) than before: "
 
@@ -105,6 +115,26 @@ class Peers(case.Case):
         self.assertEqual(command, named)
         self.assertIn(f" process {listener} ", said)
         self.assertIn(f"name process {command} as who has connected (SO_PEERCRED): 1", said)
+
+
+class Receivers(case.Case):
+    def test_one_that_is_gone_of_a_socket_in_a_message(self):
+        """Which has no number that could be told."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+            receiver.bind(self.path("receiver"))
+            program = self.start(IN_A_MESSAGE)
+            self.save("--nosync", "-f", "image", program.pid)
+            self.end(program)
+        os.unlink(self.path("receiver"))
+        with open(self.path("said"), "w", encoding="utf-8") as said:
+            restarted = self.restart("image", stderr=said)
+        self.assert_alive(restarted)
+
+        def text():
+            with open(self.path("said"), encoding="utf-8") as said:
+                return said.read()
+        case.wait_until("the notice", lambda: "it is not connected" in text(), describe=text)
+        self.assertIn("a descriptor in a message: there is no receiver at receiver", text())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 #include "capture/files/other_name.hpp"
 #include "look/proc.hpp"
 #include "resources/contents.hpp"
+#include "resources/descriptor_text.hpp"
 #include "resources/memfd.hpp"
 #include "resources/paths.hpp"
 
@@ -94,7 +95,7 @@ Result<void> FileContents::note(const resources::Seen &seen, resources::Saving &
     }
     Result<Fd> readable = open_same(contents_.back().path, file);
     if (!readable && readable.error().code() == ESTALE)
-        return readable.error().within(fmt::format("descriptor {}", seen.fd));
+        return readable.error().within(resources::descriptor_text(seen));
     if (!readable)
         saving.refuse(
             seen,

@@ -4,6 +4,7 @@
 #include "resources/socket/filling.hpp"
 
 #include "look/multicast.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <arpa/inet.h>
 #include <cerrno>
@@ -122,8 +123,7 @@ Result<void> join_multicasts(const Opening &opening)
         if (opening.is_redirected(one.socket))
             continue;
         if (Result<void> done = of_packets ? join_packets(fd, one) : join(fd, one); !done)
-            return done.error().within(
-                fmt::format("descriptor {}", opening.descriptor(one.socket)));
+            return done.error().within(descriptor_text(opening.descriptor(one.socket)));
     }
     return {};
 }

@@ -4,6 +4,7 @@
 #include "resources/socket/open_more.hpp"
 
 #include "base/fd.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -116,10 +117,11 @@ Result<void> may_open_sockets(const Opening &opening)
                                 static_cast<int>(socket.kind) | SOCK_CLOEXEC,
                                 static_cast<int>(socket.protocol)));
         if (const int why = errno; !tried)
-            return Error(why, fmt::format("descriptor {}: opening a socket of family {}, type {}, "
+            return Error(why, fmt::format("{}: opening a socket of family {}, type {}, "
                                           "protocol {}: {}{}",
-                                          opening.descriptor(id), socket.domain, socket.kind,
-                                          socket.protocol, strerror(why), way_out(socket, why)));
+                                          descriptor_text(opening.descriptor(id)), socket.domain,
+                                          socket.kind, socket.protocol, strerror(why),
+                                          way_out(socket, why)));
     }
     return {};
 }
@@ -165,7 +167,7 @@ Result<void> filter_filled(const Opening &opening)
         if (opening.is_redirected(id) || !is_filled(opening, socket->second))
             continue;
         if (Result<void> done = attach_filter(fd, more); !done)
-            return done.error().within(fmt::format("descriptor {}", opening.descriptor(id)));
+            return done.error().within(descriptor_text(opening.descriptor(id)));
     }
     return {};
 }
@@ -201,9 +203,9 @@ void choose_congestion(Opening &opening, int fd, const image::Socket &saved)
                          : why == EPERM ? "this user may not choose it "
                                           "(net.ipv4.tcp_allowed_congestion_control)"
                                         : strerror(why);
-    opening.notice(fmt::format("the congestion control {} of a TCP socket, descriptor {}, is the "
+    opening.notice(fmt::format("the congestion control {} of a TCP socket, {}, is the "
                                "system's default now: {}",
-                               name, opening.descriptor(saved.open_file), reason));
+                               name, descriptor_text(opening.descriptor(saved.open_file)), reason));
 }
 
 Result<void> join_groups(const Opening &opening, int fd, const image::Socket &saved)

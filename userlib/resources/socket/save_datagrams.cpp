@@ -5,6 +5,7 @@
 #include "resources/socket/looked_at.hpp"
 
 #include "base/fd.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -110,9 +111,9 @@ std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSock
         if (look.kind == SOCK_DGRAM && !socket.in_pair)
             return fmt::format("with unread datagrams whose senders the program is told ({})",
                                option);
-        saving.notice(fmt::format("descriptor {}: a socket, {}: a restarted program sees "
+        saving.notice(fmt::format("{}: a socket, {}: a restarted program sees "
                                   "cr_restart as the sender of what waits in it ({})",
-                                  seen.fd, capture::describe_socket(look), option));
+                                  descriptor_text(seen), capture::describe_socket(look), option));
     }
     if (look.kind != SOCK_DGRAM)
         return {}; // the sender is or was the other end

@@ -4,6 +4,7 @@
 #include "resources/socket/sockets.hpp"
 
 #include "look/proc.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -30,7 +31,7 @@ Result<bool> Sockets::look_at_new()
             continue;
         Result<SocketLook> look = capture::look_at_socket(seen.shared.get(), inode);
         if (!look)
-            return look.error().within(fmt::format("descriptor {}", seen.fd));
+            return look.error().within(descriptor_text(seen));
         group_tables_.look_at(seen.shared.get(), saving_.holder(seen), *look);
         SeenSocket socket;
         socket.seen = i;

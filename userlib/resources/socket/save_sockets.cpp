@@ -8,6 +8,7 @@
 #include "look/other_look.hpp"
 #include "look/peer_link.hpp"
 #include "look/socket_look.hpp"
+#include "resources/descriptor_text.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -376,14 +377,14 @@ Result<void> Sockets::save_sockets()
         } else if (connected) {
             record.state = SocketState::closed;
             if (saving_.is_inherited(*seen) && !is_to_be_accepted(look))
-                saving_.notice(fmt::format("descriptor {}: {}, from whoever started cr_run, comes "
+                saving_.notice(fmt::format("{}: {}, from whoever started cr_run, comes "
                                            "back as closed",
-                                           seen->fd, name));
+                                           descriptor_text(*seen), name));
             else if (keep_ && hold_ == nullptr && may_be_kept(socket))
-                saving_.notice(fmt::format("descriptor {}: {}, comes back as closed: only a signal "
+                saving_.notice(fmt::format("{}: {}, comes back as closed: only a signal "
                                            "that surely ends the program, as that of --kill, "
                                            "keeps it",
-                                           seen->fd, name));
+                                           descriptor_text(*seen), name));
             else if (!close_)
                 saving_.refuse(*seen, name + why_not_kept(socket),
                                way_out_of(look) + offer_of(saving_, *seen, look),
@@ -391,9 +392,9 @@ Result<void> Sockets::save_sockets()
         } else if (look.ended) {
             record.state = SocketState::closed;
             record.shutdown = 3; // reads find the end, not a missing connection
-            saving_.notice(fmt::format("descriptor {}: {}, whose connection has ended, comes "
+            saving_.notice(fmt::format("{}: {}, whose connection has ended, comes "
                                        "back without its names (getsockname, SO_PEERNAME)",
-                                       seen->fd, name));
+                                       descriptor_text(*seen), name));
             if (look.unread && !close_)
                 saving_.refuse(*seen, name + ", whose connection has ended, with unread bytes",
                                "read them before the checkpoint, or let --sockets=close drop them",
@@ -408,9 +409,9 @@ Result<void> Sockets::save_sockets()
             const std::string lost =
                 find_file(socket.look, *cwd, seen->shared.get(), record, place);
             if (place.file_removed && !place.is_sure)
-                saving_.notice(fmt::format("descriptor {}: {}, whose file is not in its directory "
+                saving_.notice(fmt::format("{}: {}, whose file is not in its directory "
                                            "any more, comes back without one",
-                                           seen->fd, name));
+                                           descriptor_text(*seen), name));
             if (!lost.empty())
                 saving_.refuse(*seen, fmt::format("{}, {}", name, lost),
                                "close it before the checkpoint");
@@ -423,8 +424,8 @@ Result<void> Sockets::save_sockets()
                 socket.queue ? save_senders(saving_, looked_at_, socket, record, *cwd)
                              : socket.queue.error().text();
             if (!problem.empty() && may_drop) {
-                saving_.notice(fmt::format("descriptor {}: {}, {}; what waits in it is dropped",
-                                           seen->fd, name, problem));
+                saving_.notice(fmt::format("{}: {}, {}; what waits in it is dropped",
+                                           descriptor_text(*seen), name, problem));
                 socket.queue = SocketQueue();
             }
             if (!socket.queue) {
@@ -442,9 +443,9 @@ Result<void> Sockets::save_sockets()
                     saving_.copied(image::ObjectKind::socket_queue, std::move(socket.queue->bytes));
             }
         } else if (is_lone && look.unread && close_) {
-            saving_.notice(fmt::format("descriptor {}: {}, with datagrams that were not read "
+            saving_.notice(fmt::format("{}: {}, with datagrams that were not read "
                                        "yet; what waits in it is dropped",
-                                       seen->fd, name));
+                                       descriptor_text(*seen), name));
         } else if (is_lone && look.unread) {
             saving_.refuse(*seen, name + ", with datagrams that were not read yet",
                            "read them before the checkpoint, or let --sockets=close drop them",
