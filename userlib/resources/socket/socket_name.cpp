@@ -80,7 +80,7 @@ InDirectory::~InDirectory()
 
 namespace {
 
-// Its error is ECONNREFUSED if the file is of no socket any more.
+// The error is ECONNREFUSED if the file is of no socket any more.
 Result<Fd> call_socket(const Found &found, int kind)
 {
     sockaddr_un address = {};
@@ -106,7 +106,7 @@ Result<void> remove_stale(const SocketName &name, int kind)
         return {}; // if it is there, bind(2) says why it cannot be had
     if (!S_ISSOCK(found->status.st_mode))
         return Error(EEXIST, fmt::format("{} stands where a socket was; remove it", path));
-    // Who calls a socket must be allowed to write to it, the owner, too.
+    // Only a caller that may write to a socket is heard, be it the owner.
     const Result<Fd> called =
         open_lent(*found, O_WRONLY, [&] { return call_socket(*found, kind); });
     if (!called && called.error().code() == EACCES)
