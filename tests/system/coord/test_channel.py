@@ -25,6 +25,7 @@ HEADER = struct.Struct("<IBxxx")
 WELCOME = 2
 JSON = 7
 STEPS = 1_000_000 # longer than any test
+LATE = 2 # seconds: not before does a daemon do without ranks (coord/other_nodes.cpp)
 
 
 def frame(message, kind=JSON):
@@ -173,21 +174,31 @@ class Strangers(jobs.Case):
         settings = self.settings()
         del settings["CRYO_LISTEN"]
         for nodes in "0", "2":
-            for old in Path(self.scratch).glob("started.*"):
-                old.unlink()
-            job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
-                                  jobs.OPTIONS.rank, str(STEPS), self.scratch],
-                           dict(settings, FAKE_NODES=nodes))
-            jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 2, "the ranks")
-            self.save(job)
-            daemons = job.status()["daemons"]
-            self.assertEqual(len(daemons), 1 if nodes == "0" else 3)
-            for daemon in daemons:
-                at = listeners(daemon)
-                self.assertEqual(len(at), 0 if nodes == "0" else 1, at)
-                self.assertNotIn(set(at), ({"00000000"}, {"0" * 32}))
-            self.assertNotIn("alone", job.text())
-            job.kill()
+            self.assertTrue(any(self.is_seen_who_listens(dict(settings, FAKE_NODES=nodes), nodes)
+                                for _ in range(10)), "the ranks were late each time")
+
+    def is_seen_who_listens(self, settings, nodes):
+        """False: ranks of one node came so late, on a busy machine, that the daemon had to take them to
+        be elsewhere."""
+        for old in Path(self.scratch).glob("started.*"):
+            old.unlink()
+        begun = time.monotonic()
+        job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
+                              jobs.OPTIONS.rank, str(STEPS), self.scratch], settings)
+        jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == 2, "the ranks")
+        is_late = time.monotonic() - begun > LATE
+        self.save(job)
+        daemons = job.status()["daemons"]
+        self.assertEqual(len(daemons), 1 if nodes == "0" else 3)
+        at = [listeners(daemon) for daemon in daemons]
+        self.assertNotIn("alone", job.text())
+        job.kill()
+        if nodes == "0" and is_late and at != [[]]:
+            return False
+        for addresses in at:
+            self.assertEqual(len(addresses), 0 if nodes == "0" else 1, addresses)
+            self.assertNotIn(set(addresses), ({"00000000"}, {"0" * 32}))
+        return True
 
     @unittest.skipUnless(os.geteuid() == 0, "it takes root to have a network of one's own")
     def test_at_which_address(self):
