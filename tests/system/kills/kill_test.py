@@ -150,14 +150,16 @@ class Run:
         self.await_restored()
 
     def await_restored(self):
-        def alive():
+        """cr_restart may also have children that try something out for it, and end."""
+        def at_work():
             if self.started.poll() is not None:
                 raise Failed(f"cr_restart: exit status {self.started.returncode}: "
                              f"{self.started.stderr.read().decode()}")
-            return processes.children(self.started.pid)
-        self.pid = next(iter(wait_until("the restored process", alive)))
-        wait_until("the restored program to be at work",
-                   lambda: not any(map(self.being_restored, self.processes())))
+            for self.pid in processes.children(self.started.pid):
+                if not any(map(self.being_restored, self.processes())):
+                    return True
+            return False
+        wait_until("the restored program to be at work", at_work)
         self.check_goes_on()
 
     @staticmethod
@@ -224,7 +226,7 @@ class Run:
             victim()
             self.reap_orphans()
             self.check_image()
-        except Failed as failure:
+        except (Failed, subprocess.TimeoutExpired) as failure:
             raise Failed(f"{victim.__name__}: {failure}") from failure
 
 
@@ -317,7 +319,7 @@ def main(kinds, rounds):
         for number in range(options.rounds):
             run.round()
         run.check_goes_on()
-    except Failed as failure:
+    except (Failed, subprocess.TimeoutExpired) as failure:
         print(f"FAILED in round {number} with seed {options.seed}: {failure} (files: {directory})")
         return 1
     finally:
