@@ -3,6 +3,7 @@
 // where the rank leaves the job; a rank that is killed tells nothing.
 #include "mpi/wrap/ends.hpp"
 #include "coord/rank_end.hpp"
+#include "mpi/wrap/life.hpp"
 #include "mpi/wrap/wrapper.hpp"
 #include "sys/raw.hpp"
 
@@ -13,9 +14,11 @@ namespace cryo::mpi {
 
 namespace {
 
+// MPI of a program with sessions alone ends later than this, and then the rank has done its part.
 void exits(int /*status*/, void * /*unused*/)
 {
-    coord::tell_end(coord::Ending::by_itself);
+    if (!ends_with_process())
+        coord::tell_end(coord::Ending::by_itself);
 }
 
 void library_gives_up()

@@ -104,14 +104,19 @@ int finalize()
 // A program that uses only sessions makes no call that could do this.
 [[gnu::destructor]] void end_for_sessions()
 {
-    if (!life.is_for_sessions || life.initialized || life.finalized || life.sessions > 0 ||
-        is_forked() || owner != getpid())
+    if (!ends_with_process())
         return;
     const Inside inside;
     finalize();
 }
 
 } // namespace
+
+bool ends_with_process()
+{
+    return life.is_for_sessions && !life.initialized && !life.finalized && life.sessions == 0 &&
+           !is_forked() && owner == getpid();
+}
 
 void own_world()
 {

@@ -24,6 +24,9 @@ extern Life life;
 // Called before the first session: creates MPI_COMM_WORLD, which is needed to count messages and to
 // recreate communicators, though the program does not see it. It ends when the program exits.
 void begin_for_sessions();
+// Whether all sessions have ended, the program has used MPI by nothing else, and so it ends when
+// the process exits.
+bool ends_with_process();
 // Notes that this process, and no forked child, may end it.
 void own_world();
 
