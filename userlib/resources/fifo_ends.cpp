@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resources/fifo_ends.hpp"
 
+#include "base/left_over.hpp"
 #include "base/open_found.hpp"
 #include "base/trust.hpp"
 
@@ -54,10 +55,10 @@ Result<Ends> fifo_for_a_moment(const Opening &opening, const std::string &place)
     const Fd there(open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!there || !opening.trust().keeps_names(there.get()))
         return Error(EPERM, place + ": another user may rename what is made there");
-    std::string directory = place + "/.cryo.XXXXXX";
-    if (mkdtemp(directory.data()) == nullptr)
-        return Error::from_errno("making a temporary FIFO in " + place, errno);
-    const std::string path = directory + "/fifo";
+    const Result<DirectoryForNow> directory = DirectoryForNow::make(place);
+    if (!directory)
+        return directory.error().within("making a temporary FIFO");
+    const std::string path = directory->path + "/fifo";
     const bool made = mkfifo(path.c_str(), 0600) == 0;
     const Result<Found> found =
         made ? look_at(path, Links::not_at_end) : Error::from_errno(path, errno);
@@ -65,7 +66,7 @@ Result<Ends> fifo_for_a_moment(const Opening &opening, const std::string &place)
         found ? both_ends(*found)
               : Error::from_errno("making a FIFO for a moment, " + path, found.error().code());
     unlink(path.c_str());
-    rmdir(directory.c_str());
+    rmdir(directory->path.c_str());
     return ends;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/beside.hpp"
 
+#include "base/left_over.hpp"
 #include "base/trust.hpp"
 #include "look/jvm_counters.hpp"
-#include "restore/left_over.hpp"
 
 #include <algorithm>
 #include <cerrno>

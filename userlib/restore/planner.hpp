@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/fd.hpp"
+#include "base/left_over.hpp"
 #include "base/trust.hpp"
 #include "image/reader.hpp"
 #include "image/records.hpp"
@@ -19,7 +20,6 @@
 #include "restore/file_options.hpp"
 #include "restore/ipc_objects.hpp"
 #include "restore/late_seals.hpp"
-#include "restore/left_over.hpp"
 #include "restore/nursery.hpp"
 #include "restore/saved.hpp"
 

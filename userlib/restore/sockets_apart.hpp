@@ -10,9 +10,9 @@
 //     connect(other, apart.place(open_file)->get(), ...);
 #pragma once
 
+#include "base/left_over.hpp"
 #include "base/result.hpp"
 #include "resources/socket/socket_name.hpp"
-#include "restore/left_over.hpp"
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../image/flagless_renames.hpp"
 #include "base/fd.hpp"
+#include "base/left_over.hpp"
 #include "resources/socket/socket_name.hpp"
 
 #include <algorithm>
@@ -147,6 +148,15 @@ TEST_F(RenamedSocket, IsRemovedIfItsRestartGoesNoFurther)
     const Fd bound = bound_to("old");
     SocketRenames all;
     leaves(all, "old", "new");
+}
+
+TEST_F(RenamedSocket, TakesAwayWhatAKilledRestartHasLeft)
+{
+    const std::string left = socket_for_now();
+    bound_to(left.c_str()).reset();
+    ASSERT_TRUE(is_there(left.c_str()));
+    renames();
+    EXPECT_FALSE(is_there(left.c_str())); // else the directory cannot be removed
 }
 
 TEST_F(RenamedSocket, IsWhereTheNextOneOfARingWasBound)

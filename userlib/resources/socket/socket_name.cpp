@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resources/socket/socket_name.hpp"
 
+#include "base/left_over.hpp"
 #include "base/lent_mode.hpp"
 #include "base/open_found.hpp"
 #include "look/socket_look.hpp"
@@ -131,7 +132,10 @@ SocketRenames::~SocketRenames()
 Result<void> SocketRenames::leave(const SocketName &old, const SocketName &renamed, int kind)
 {
     const std::string from = old.path();
-    std::string hidden = from.substr(0, from.rfind('/') + 1) + ".cryo.XXXXXX";
+    const std::string place = from.substr(0, from.rfind('/') + 1);
+    if (const Result<Directory> there = Directory::open(place + "."); there)
+        sweep_left_sockets(*there);
+    std::string hidden = place + name_for_now("");
     Fd placeholder(mkostemp(hidden.data(), O_CLOEXEC)); // the file takes its place
     const bool is_made = static_cast<bool>(placeholder);
     placeholder.reset();

@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-namespace cryo::restore {
+namespace cryo {
 
 // A pattern for mkostemp(3). `before` is cut if the whole would be too long for a name.
 std::string name_for_now(std::string_view before);
@@ -46,4 +46,4 @@ struct DirectoryForNow {
     static Result<DirectoryForNow> make(const std::string &place);
 };
 
-} // namespace cryo::restore
+} // namespace cryo

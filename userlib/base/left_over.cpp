@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "restore/left_over.hpp"
+#include "base/left_over.hpp"
 
 #include "base/contents.hpp"
 #include "base/lent_mode.hpp"
@@ -25,7 +25,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace cryo::restore {
+namespace cryo {
 
 namespace {
 
@@ -203,4 +203,4 @@ Result<DirectoryForNow> DirectoryForNow::make(const std::string &place)
     return Error(EBUSY, place + ": another user, or another restart, takes what is made there");
 }
 
-} // namespace cryo::restore
+} // namespace cryo

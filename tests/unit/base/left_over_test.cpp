@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What restarts that were killed have left goes, and nothing else.
-#include "restore/left_over.hpp"
+#include "base/left_over.hpp"
 
 #include "base/pipe.hpp"
 
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace cryo::restore {
+namespace cryo {
 
 namespace {
 
@@ -202,4 +202,4 @@ TEST_F(LeftOver, SocketsOfTheKilledGo)
 
 } // namespace
 
-} // namespace cryo::restore
+} // namespace cryo
