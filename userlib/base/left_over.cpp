@@ -39,20 +39,31 @@ bool is_hexadecimal(std::string_view text)
 }
 
 // Empty: it is not known, and nothing is removed.
-const std::string &boot()
+std::string boot()
 {
-    static const std::string known = [] {
-        const Result<std::string> id = contents("/proc/sys/kernel/random/boot_id");
-        const std::string begin = id ? id->substr(0, boot_digits) : std::string();
-        return begin.size() == boot_digits && is_hexadecimal(begin) ? begin : std::string();
-    }();
-    return known;
+    const Result<std::string> id = contents("/proc/sys/kernel/random/boot_id");
+    const std::string begin = id ? id->substr(0, boot_digits) : std::string();
+    return begin.size() == boot_digits && is_hexadecimal(begin) ? begin : std::string();
 }
 
 std::string end_of_name(std::string_view random)
 {
-    return boot().empty() ? fmt::format("{}{}", mark, random)
-                          : fmt::format("{}{}.{}", mark, boot(), random);
+    const std::string now = boot();
+    return now.empty() ? fmt::format("{}{}", mark, random)
+                       : fmt::format("{}{}.{}", mark, now, random);
+}
+
+// `end`: of this boot, without what is random.
+bool ends_so(std::string_view name, std::string_view end)
+{
+    const size_t of_end = end.size() + pattern.size();
+    if (end.size() == mark.size() || name.size() < of_end)
+        return false;
+    name.remove_prefix(name.size() - of_end);
+    return name.starts_with(end) && std::ranges::all_of(name.substr(end.size()), [](char one) {
+               return (one >= '0' && one <= '9') || (one >= 'A' && one <= 'Z') ||
+                      (one >= 'a' && one <= 'z');
+           });
 }
 
 // No character of several bytes is cut in two.
@@ -68,13 +79,12 @@ std::string_view beginning(std::string_view name, size_t most)
 
 void each_left(const Directory &directory, const std::function<void(const std::string &)> &look)
 {
-    const Result<std::vector<std::string>> names =
-        boot().empty() ? Result<std::vector<std::string>>(std::vector<std::string>())
-                       : directory.names();
+    const Result<std::vector<std::string>> names = directory.names();
     if (!names)
         return;
+    const std::string end = end_of_name("");
     for (const std::string &name : *names) {
-        if (is_name_for_now(name))
+        if (ends_so(name, end))
             look(name);
     }
 }
@@ -127,15 +137,7 @@ std::string name_for_now(std::string_view before)
 
 bool is_name_for_now(std::string_view name)
 {
-    const size_t of_end = mark.size() + boot_digits + 1 + pattern.size();
-    if (boot().empty() || name.size() < of_end)
-        return false;
-    const std::string_view end = name.substr(name.size() - of_end);
-    return end.starts_with(end_of_name("")) &&
-           std::ranges::all_of(end.substr(of_end - pattern.size()), [](char one) {
-               return (one >= '0' && one <= '9') || (one >= 'A' && one <= 'Z') ||
-                      (one >= 'a' && one <= 'z');
-           });
+    return ends_so(name, end_of_name(""));
 }
 
 void sweep_left_files(const Directory &directory)
