@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/connected_pair.hpp"
 
+#include "resources/socket/connect_lent.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -51,13 +52,11 @@ Result<ConnectedPair> connect_pair(int listener, const SocketName &address, int 
     std::optional<Namesake> other = as ? as(connects) : std::nullopt;
     bool connected = false;
     while (Clock::now() < end) {
-        int why = 0;
-        if (!connected && other) {
-            why = other->act();
-        } else if (!connected) {
+        const auto act = [&] {
             Namesake::Made none;
-            why = static_cast<int>(-connects(0, none));
-        }
+            return other ? other->act() : static_cast<int>(-connects(0, none));
+        };
+        const int why = connected ? 0 : resources::connect_lent(address, act);
         connected = why == 0;
         if (other && !connected && why != EAGAIN) {
             other.reset(); // it may not do what we may

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
 #include "resources/descriptor_text.hpp"
+#include "resources/socket/connect_lent.hpp"
 #include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
@@ -220,7 +221,8 @@ Result<void> connect_waiting(Planning &p)
             const int fd = p.open_fds.at(queue.callers[i]);
             const int flags = fcntl(fd, F_GETFL);
             fcntl(fd, F_SETFL, flags | O_NONBLOCK); // others may fill the queue
-            const int why = p.namesakes->connect(caller->second, fd, address);
+            const int why = resources::connect_lent(
+                address, [&] { return p.namesakes->connect(caller->second, fd, address); });
             fcntl(fd, F_SETFL, flags);
             if (why != 0)
                 return Error(

@@ -3,6 +3,7 @@
 // old name may have been given to another one.
 #include "base/trust.hpp"
 #include "resources/descriptor_text.hpp"
+#include "resources/socket/connect_lent.hpp"
 #include "resources/socket/socket_name.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/sockets_apart.hpp"
@@ -32,23 +33,25 @@ Result<Found> find_receiver(const Planning &p, const char *name)
 Result<void> connect_local(const Planning &p, int fd, const SocketName &peer)
 {
     SocketName name = peer;
-    Fd found;
+    const auto connects = [&] { return connect(fd, name.get(), name.size) == 0 ? 0 : errno; };
     int why = 0;
     if (peer.path() != nullptr) {
-        Result<Found> there = find_receiver(p, peer.path());
+        const Result<Found> there = find_receiver(p, peer.path());
         if (!there && there.error().code() == EPERM)
             return there.error();
-        why = there ? 0 : there.error().code();
-        if (there)
-            found = std::move(there->fd);
         auto &through = reinterpret_cast<sockaddr_un &>(name.storage);
-        *fmt::format_to(through.sun_path, "/proc/self/fd/{}", found.get()) = 0;
+        *fmt::format_to(through.sun_path, "/proc/self/fd/{}", there ? there->fd.get() : -1) = 0;
         name.size = sizeof(through);
+        why = there ? resources::connect_lent(*there, connects) : there.error().code();
+    } else {
+        why = connects();
     }
-    if (why == 0 && connect(fd, name.get(), name.size) == 0)
+    if (why == 0)
         return {};
-    why = why != 0 ? why : errno;
-    return Error(why, fmt::format("there is no receiver at {} ({})", peer.text(), strerror(why)));
+    return Error(why, fmt::format("{} {} ({})",
+                                  why == EACCES ? "this user may not write to the receiver at"
+                                                : "there is no receiver at",
+                                  peer.text(), strerror(why)));
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/connected_pair.hpp"
 
+#include "../plain_user.hpp"
+#include "../scratch.hpp"
 #include "restore/choosing_ids.hpp"
 
 #include <cerrno>
@@ -9,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <string>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -104,6 +107,25 @@ void expect_pair(const Result<ConnectedPair> &pair)
 TEST_F(ConnectedPairTest, HasBothEnds)
 {
     expect_pair(connect_it());
+}
+
+TEST_F(ConnectedPairTest, IsMadeWhateverTheModeOfTheFileForbids)
+{
+    const Scratch dir;
+    const std::string path = dir / "socket";
+    EXPECT_TRUE(holds_for_plain_user(dir.path().string(), [&] {
+        sockaddr_un address = {};
+        address.sun_family = AF_UNIX;
+        memcpy(address.sun_path, path.c_str(), path.size());
+        const SocketName name(
+            image::Bytes(reinterpret_cast<const uint8_t *>(&address), sizeof(address)));
+        const Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        struct stat after = {};
+        return bind(listener.get(), name.get(), name.size) == 0 && chmod(path.c_str(), 0) == 0 &&
+               listen(listener.get(), 1) == 0 &&
+               connect_pair(listener.get(), name, SOCK_STREAM, {}, {}) &&
+               stat(path.c_str(), &after) == 0 && (after.st_mode & 07777) == 0;
+    }));
 }
 
 TEST_F(ConnectedPairTest, CallerHasItsName)

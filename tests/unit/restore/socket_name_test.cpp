@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "../image/flagless_renames.hpp"
+#include "../plain_user.hpp"
 #include "base/fd.hpp"
 #include "base/left_over.hpp"
 #include "resources/socket/socket_name.hpp"
@@ -9,14 +10,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <functional>
 #include <gtest/gtest.h>
 #include <string>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace cryo::resources {
@@ -73,32 +71,12 @@ class RenamedSocket : public testing::Test
         EXPECT_TRUE(is_there("new"));
     }
 
-    // Root may write to every socket.
-    bool holds_for_plain_user(const std::function<bool()> &what) const
-    {
-        constexpr uid_t plain = 1000;
-        if (geteuid() != 0)
-            return what();
-        EXPECT_EQ(0, chown(directory_.c_str(), plain, plain));
-        const pid_t child = fork();
-        if (child == 0) {
-            const bool is_plain = setresgid(plain, plain, plain) == 0 &&
-                                  setresuid(plain, plain, plain) == 0 &&
-                                  prctl(PR_SET_DUMPABLE, 1) == 0;
-            _exit(is_plain && what() ? 0 : 1);
-        }
-        int status = -1;
-        EXPECT_EQ(child, waitpid(child, &status, 0));
-        return status == 0;
-    }
-
-  private:
     std::string directory_;
 };
 
 TEST_F(RenamedSocket, IsFoundToBeDeadWhateverItsModeForbids)
 {
-    EXPECT_TRUE(holds_for_plain_user([this] {
+    EXPECT_TRUE(holds_for_plain_user(directory_, [this] {
         bound_to("a").reset();
         return chmod(at("a").path(), 0) == 0 && remove_stale(at("a"), SOCK_DGRAM) && !is_there("a");
     }));
@@ -106,7 +84,7 @@ TEST_F(RenamedSocket, IsFoundToBeDeadWhateverItsModeForbids)
 
 TEST_F(RenamedSocket, IsFoundToBeUsedAndKeepsItsMode)
 {
-    EXPECT_TRUE(holds_for_plain_user([this] {
+    EXPECT_TRUE(holds_for_plain_user(directory_, [this] {
         const Fd bound = bound_to("a");
         struct stat now = {};
         return chmod(at("a").path(), 0400) == 0 &&
