@@ -134,7 +134,8 @@ class Receivers(case.Case):
             with open(self.path("said"), encoding="utf-8") as said:
                 return said.read()
         case.wait_until("the notice", lambda: "it is not connected" in text(), describe=text)
-        self.assertIn("a descriptor in a message: there is no receiver at receiver", text())
+        self.assertIn("a descriptor in a message: there is no receiver at "
+                      + self.path("receiver"), text())
 
 
 if __name__ == "__main__":

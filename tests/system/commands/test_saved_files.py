@@ -178,21 +178,21 @@ class SavedFiles(case.Case):
         self.assertEqual(0o700, os.stat(self.path("private")).st_mode & 0o777)
         self.assertEqual(b"12345", self.contents("private/file"))
 
-    def kill_restart(self, *words):
-        """When all files are open, as it cannot say so before its last line but one is read."""
+    def left_by_killed_restart(self, image):
+        """It cannot say that all files are open, as nobody reads what it has said before."""
+        before = set(self.files())
         end, its_end = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
         fcntl.fcntl(its_end, fcntl.F_SETPIPE_SZ, 4096)
-        restart = self.restart("-v", *words, stderr=its_end)
+        restart = self.restart("-v", image, stderr=its_end)
         os.close(its_end)
-
-        def is_held_up():
-            self.assertIsNone(restart.poll())
-            with open(f"/proc/{restart.pid}/syscall", encoding="ascii") as call:
-                return call.read().startswith("1 0x2 ")
-        case.wait_until("it cannot say more", is_held_up)
+        while b"backend" not in os.read(end, 4096):
+            pass
+        case.wait_until("its file", lambda: set(self.files()) - before)
+        self.assertIsNone(restart.poll())
         restart.kill()
         restart.wait(case.PATIENCE)
         os.close(end)
+        return set(self.files()) - before
 
     def test_what_a_killed_restart_has_left(self):
         """The next one removes it, whether it replaces the file or writes into it."""
@@ -206,9 +206,7 @@ class SavedFiles(case.Case):
                     file.write("abc")
             else:
                 os.unlink(self.path("file"))
-            before = self.files()
-            self.kill_restart("image")
-            left = set(self.files()) - set(before)
+            left = self.left_by_killed_restart("image")
             self.assertEqual(1, len(left), left)
             self.assertRegex(left.pop(), r"^file\.cryo\.[0-9a-f]{8}\.[0-9A-Za-z]{6}$")
             restarted = self.restart("-q", "image")
