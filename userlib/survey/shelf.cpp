@@ -5,6 +5,7 @@
 #include "cli/text.hpp"
 #include "coord/snapshot.hpp"
 #include "image/base_finder.hpp"
+#include "image/verify_needed.hpp"
 #include "survey/words.hpp"
 
 #include <algorithm>
@@ -166,7 +167,7 @@ std::vector<Looked> look_at_job(const Directory &directory, const std::string &n
         for (const std::string &word : snapshot.command)
             one.program += (one.program.empty() ? "" : " ") + word;
         one.pid = snapshot.launcher;
-        one.processes = snapshot.images.size();
+        one.processes = snapshot.ranks();
         one.bytes = snapshot.bytes();
         const Result<std::optional<struct stat>> status =
             store->directory().look(std::to_string(seq));
@@ -295,23 +296,7 @@ Result<void> read_whole(const Directory &directory, const std::string &name)
     const std::string path = directory.path(name);
     const Result<std::unique_ptr<image::Snapshot>> snapshot =
         image::Snapshot::open(std::move(*file), path, {.find_base = finder.beside(path)});
-    if (!snapshot)
-        return snapshot.error();
-    for (const image::SnapshotMember &member : (*snapshot)->members()) {
-        if (member.state != image::MemberState::saved)
-            continue;
-        const Result<std::unique_ptr<image::Image>> image = (*snapshot)->open_member(member);
-        const Result<std::vector<image::Image *>> chain =
-            image ? (*image)->chain() : Result<std::vector<image::Image *>>(image.error());
-        if (!chain)
-            return chain.error();
-        for (image::Image *one : *chain) {
-            const std::vector<image::Finding> findings = one->verify(1);
-            if (!findings.empty())
-                return Error(EBADMSG, fmt::format("{}: {}", one->name(), findings.front().text));
-        }
-    }
-    return {};
+    return snapshot ? image::verify_needed(**snapshot) : snapshot.error();
 }
 
 } // namespace cryo::survey
