@@ -18,7 +18,6 @@
 using cryo::Error;
 using cryo::printable;
 using cryo::Result;
-using cryo::coord::Depth;
 using cryo::coord::SnapshotStore;
 using nlohmann::json;
 
@@ -39,8 +38,7 @@ int list_snapshots(const char *command, const std::string &base, bool as_json)
     std::sort(names.begin(), names.end());
     json all = json::array();
     for (const std::string &name : names) {
-        const Result<SnapshotStore> store =
-            SnapshotStore::open(fmt::format("{}/{}", base, name), Depth::listed);
+        const Result<SnapshotStore> store = SnapshotStore::open(fmt::format("{}/{}", base, name));
         if (!store) {
             if (store.error().code() != ENOENT)
                 cryo::print(stderr, "{}: {}\n", command,

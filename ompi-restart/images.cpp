@@ -75,7 +75,7 @@ Result<void> make_whole(const SnapshotStore &store, const Snapshot &snapshot, co
     const bool fetches = options.fetch || (options.has_weights() && !options.heal);
     Result<void> healed = fetches ? fetch_and_heal(store, snapshot, trust, options)
                                   : heal(store, snapshot, trust, options);
-    return healed ? store.check(snapshot, trust) : healed;
+    return healed ? store.check(store.with_ranks(snapshot), trust) : healed;
 }
 
 int bring(const SnapshotStore &store, const Snapshot &snapshot, const Trust &trust,

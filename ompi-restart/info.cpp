@@ -81,10 +81,11 @@ int show_snapshots(const SnapshotStore &store, bool as_json)
             continue;
         const std::vector<std::string> command_line =
             cryo::coord::without_exports(snapshot.command);
+        const Snapshot whole = store.with_ranks(snapshot);
         if (as_json)
-            all.push_back(as_object(store, snapshot, command_line));
+            all.push_back(as_object(store, whole, command_line));
         else
-            print(snapshot, command_line);
+            print(whole, command_line);
     }
     if (as_json)
         cryo::print("{}\n", all.dump(-1, ' ', true, json::error_handler_t::replace));

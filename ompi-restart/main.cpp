@@ -177,8 +177,9 @@ int run(int argc, char **argv, Options &options)
     const Result<cryo::Trust> trust = trust_of(options);
     if (!trust)
         return cryo::cli::fail(options.command, trust.error());
+    // What is counted has no copies on nodes, so that there is nothing to bring of its ranks.
     return options.bring ? bring(*store, *snapshot, *trust, options)
-                         : start(*store, *snapshot, *trust, options);
+                         : start(*store, store->with_ranks(*snapshot), *trust, options);
 }
 
 } // namespace

@@ -82,6 +82,12 @@ std::string redundancy_text(const Snapshot &snapshot)
                        amount_text(snapshot.sets.size(), "set", "sets"));
 }
 
+// Of ranks that are counted, only those of the snapshot that is shown were asked for theirs.
+std::string nodes_text(const Snapshot &snapshot)
+{
+    return snapshot.images.size() < snapshot.ranks() ? "–" : number_text(nodes_of(snapshot).size());
+}
+
 // Numbers of those that were removed are not used again, so that they tell no count.
 std::string place_text(const std::map<int, Snapshot> &all, int seq)
 {
@@ -162,7 +168,7 @@ std::string JobSource::title(const Input &input) const
 // The directory may be another user's: no link is followed, and nothing but a file is read.
 Result<Fd> JobSource::open(const SnapshotImage &image) const
 {
-    auto all = store_.directory().enter(std::to_string(seq_));
+    auto all = store_.directory().enter(std::to_string(shown_.seq));
     if (!all)
         return all.error();
     auto rank = all->enter(coord::rank_directory(image.rank));
@@ -262,8 +268,8 @@ void JobSection::generations()
         }
         const bool is_shown = seq == job_.shown().seq;
         table.add({fmt::format("{}{}", is_shown ? "▸ " : "", seq), s.started,
-                   s.finished ? s.completed : "not finished", took_text(s),
-                   number_text(s.images.size()), number_text(nodes_of(s).size()),
+                   s.finished ? s.completed : "not finished", took_text(s), number_text(s.ranks()),
+                   nodes_text(is_shown ? job_.shown() : s),
                    HtmlCell::bar(size_text(s.bytes()), double(s.bytes()) / double(largest)),
                    number_text(s.local_images()), redundancy_text(s)});
     }

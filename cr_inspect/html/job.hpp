@@ -22,18 +22,20 @@ class JobSource
 
     std::string path() const { return store_.path(); }
     const std::map<int, coord::Snapshot> &snapshots() const { return store_.snapshots(); }
-    const coord::Snapshot &shown() const { return store_.snapshots().at(seq_); }
+    const coord::Snapshot &shown() const { return shown_; }
     // "mpirun -n 4 ./ring", as the user has written it, or the same of a job that was brought back.
     std::string title(const Input &input) const;
 
     Source load(const coord::SnapshotImage &image, const Input &input) const;
 
   private:
-    JobSource(coord::SnapshotStore store, int seq) : store_(std::move(store)), seq_(seq) {}
+    JobSource(coord::SnapshotStore store, int seq)
+        : store_(std::move(store)), shown_(store_.with_ranks(store_.snapshots().at(seq)))
+    {}
     Result<Fd> open(const coord::SnapshotImage &image) const;
 
     coord::SnapshotStore store_;
-    int seq_;
+    coord::Snapshot shown_;
 };
 
 class JobSection

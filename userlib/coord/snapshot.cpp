@@ -115,7 +115,7 @@ Result<std::optional<LocalCopy>> read_local_copy(const Directory &directory,
     return local_copy_in(*text);
 }
 
-Result<SnapshotStore> SnapshotStore::open(const std::string &path, Depth depth)
+Result<SnapshotStore> SnapshotStore::open(const std::string &path)
 {
     Result<Directory> directory = Directory::open(path);
     if (!directory && directory.error().code() == ENOENT)
@@ -123,7 +123,7 @@ Result<SnapshotStore> SnapshotStore::open(const std::string &path, Depth depth)
     if (!directory)
         return directory.error();
     SnapshotStore store(std::move(*directory));
-    const Result<void> loaded = store.load(depth);
+    const Result<void> loaded = store.load();
     if (!loaded && loaded.error().code() == ENOENT)
         return Error(ENOENT,
                      loaded.error().text() + "; it is no global snapshot, or none was finished");
@@ -141,28 +141,27 @@ Result<void> SnapshotStore::load(Depth depth)
     if (!all)
         return all.error().within(directory_.path(metadata_name));
     snapshots_ = std::move(*all);
-    for (auto &[seq, snapshot] : snapshots_) {
-        if (depth == Depth::whole && snapshot.finished)
-            read_ranks(snapshot);
-    }
     return {};
 }
 
-// Of one that is counted. A rank without metadata keeps nobody from the others: check() names it.
-void SnapshotStore::read_ranks(Snapshot &snapshot) const
+// A rank without metadata keeps nobody from the others: check() names it.
+Snapshot SnapshotStore::with_ranks(Snapshot snapshot) const
 {
-    const Result<Directory> all = snapshot.counted != 0
-                                      ? directory_.enter(std::to_string(snapshot.seq))
-                                      : Result<Directory>(Error(ENOENT, ""));
+    if (snapshot.counted == 0)
+        return snapshot;
+    snapshot.images.clear();
+    const Result<Directory> all = directory_.enter(std::to_string(snapshot.seq));
     for (uint32_t rank = 0; rank < snapshot.counted; rank++) {
         SnapshotImage &image = snapshot.images.emplace_back();
         image.rank = rank;
         image.is_counted = true;
         const Result<Directory> own = all ? all->enter(rank_directory(rank)) : all.error();
         const Result<std::string> text = own ? own->read(local_metadata_name) : own.error();
-        if (!text || !read_local_metadata(*text, image))
+        image.is_described = text && read_local_metadata(*text, image);
+        if (!image.is_described)
             image.file.clear();
     }
+    return snapshot;
 }
 
 Result<void> SnapshotStore::save() const
@@ -208,6 +207,8 @@ Result<void> SnapshotStore::check_metadata(const Trust &trust) const
 
 Result<void> SnapshotStore::check(const Snapshot &snapshot, const Trust &trust) const
 {
+    if (snapshot.images.size() < snapshot.counted) // they are not read yet
+        return check(with_ranks(snapshot), trust);
     if (Result<void> good = check_metadata(trust); !good)
         return good;
     std::vector<const SnapshotImage *> images;
@@ -222,6 +223,15 @@ Result<void> SnapshotStore::check(const Snapshot &snapshot, const Trust &trust) 
 Result<void> SnapshotStore::check_needs(const Snapshot &snapshot, const Trust &trust) const
 {
     std::map<int, std::vector<const SnapshotImage *>> needed;
+    std::map<int, Snapshot> counted; // each is read once
+    const auto find_base = [&](int seq) -> const Snapshot * {
+        const Snapshot *base = find(seq);
+        if (base == nullptr || base->counted == 0)
+            return base;
+        if (!counted.contains(seq))
+            counted.emplace(seq, with_ranks(*base));
+        return &counted.at(seq);
+    };
     const auto lacks = [&](int seq, const Error &error) {
         return error
             .within(fmt::format("snapshot {} has deltas that need snapshot {}", snapshot.seq, seq))
@@ -229,7 +239,7 @@ Result<void> SnapshotStore::check_needs(const Snapshot &snapshot, const Trust &t
     };
     for (const SnapshotImage &image : snapshot.images) {
         for (const int seq : image.needs) {
-            const Snapshot *base = find(seq);
+            const Snapshot *base = find_base(seq);
             const SnapshotImage *there = base != nullptr ? base->image_of(image.rank) : nullptr;
             if (there == nullptr)
                 return lacks(seq, Error(ENOENT, fmt::format("{}: lists no image of rank {} there",
@@ -261,7 +271,11 @@ Result<void> SnapshotStore::check_images(const Snapshot &snapshot, const Trust &
         if (!rank)
             return of_rank(rank.error());
         if (image.file.empty())
-            return of_rank(Error(ENOENT, rank->path(local_metadata_name) + ": names no image"));
+            return of_rank(
+                Error(ENOENT, fmt::format("{}: names no image; `ompi-restart --heal` may "
+                                          "write it again; or take another snapshot "
+                                          "(--seq)",
+                                          rank->path(local_metadata_name))));
         const std::string path = rank->path(image.file);
         const Result<std::optional<struct stat>> status = rank->look(image.file);
         if (!status)

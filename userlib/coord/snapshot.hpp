@@ -47,7 +47,8 @@ struct SnapshotImage {
     // Of a delta: the snapshots whose images of this rank it needs, the one that it is based on
     // first.
     std::vector<int> needs = {};
-    // The node has described it (describe_image), so the commit need not.
+    // The rank's metadata are there: the node has written them (describe_image), so the commit need
+    // not; or this was read in them, as it is counted.
     bool is_described = false;
     // The rank's metadata name the node: those of all ranks do not, but count them.
     bool is_counted = false;
@@ -85,7 +86,8 @@ struct Snapshot {
     std::string redundancy = {}; // of the level of sets, if it is complete; else ""
     std::vector<SnapshotSet> sets = {};
     // Of a snapshot of more ranks than `most_listed_ranks`, which has neither deltas nor levels: it
-    // has the ranks below this one, and what is said of each is in its own directory alone.
+    // has the ranks below this one, and what is said of each is in its own directory alone
+    // (SnapshotStore::with_ranks).
     uint32_t counted = 0;
     uint64_t counted_bytes = 0;
 
@@ -99,9 +101,8 @@ struct Snapshot {
 
 // What is read of metadata: of each of a hundred thousand images there are six lines, and a
 // checkpoint needs none of those of earlier ones, unless they are deltas. Then it is the whole,
-// too. `listed` has what is in the metadata, and `whole` what ranks that are counted have beside
-// their images.
-enum class Depth : uint8_t { whole, listed, heads };
+// too.
+enum class Depth : uint8_t { whole, heads };
 
 // More are counted, where a commit would else write six lines of each, and copy them for ever.
 inline constexpr size_t most_listed_ranks = 1024;
@@ -137,13 +138,17 @@ Result<void> check_trust(const Directory &directory, const std::string &file, co
 class SnapshotStore
 {
   public:
-    // ENOENT: there is none. A store with any other defect is not treated as empty.
-    static Result<SnapshotStore> open(const std::string &path, Depth depth = Depth::whole);
+    // ENOENT: there is none. A store with any other defect is not treated as empty. The images of
+    // ranks that are counted are not read: with_ranks() has them.
+    static Result<SnapshotStore> open(const std::string &path);
     const std::string &path() const { return directory_.path(); }
     const Directory &directory() const { return directory_; }
     const std::map<int, Snapshot> &snapshots() const { return snapshots_; }
     const Snapshot *latest() const; // null: none is finished
     const Snapshot *find(int seq) const;
+    // With the images of ranks that are counted, as each has them beside its own now; others have
+    // them already. A rank whose metadata cannot be read has an image without a file.
+    Snapshot with_ranks(Snapshot snapshot) const;
     // Whether what was read is of somebody whom `trust` has.
     Result<void> check_metadata(const Trust &trust) const;
     // The error names an image that is missing, or whose file is not trusted; also of those that
@@ -161,7 +166,6 @@ class SnapshotStore
                               const std::vector<const SnapshotImage *> &images) const;
     Result<void> check_needs(const Snapshot &snapshot, const Trust &trust) const;
     void remove_unfinished();
-    void read_ranks(Snapshot &snapshot) const;
     Result<void> save() const;
 
     Directory directory_;

@@ -354,7 +354,7 @@ Result<SnapshotWriter> SnapshotWriter::open(const std::string &path)
     if (!writer)
         return writer.error().code() == EWOULDBLOCK ? Error(EBUSY, writer.error().text())
                                                     : writer.error();
-    if (Result<void> loaded = writer->store_.load(Depth::listed); !loaded)
+    if (Result<void> loaded = writer->store_.load(); !loaded)
         return loaded.error();
     return writer;
 }

@@ -138,8 +138,7 @@ class Job final : public Subject
     }
     Checkpoint newest() const override
     {
-        const Result<coord::SnapshotStore> found =
-            coord::SnapshotStore::open(store(), coord::Depth::listed);
+        const Result<coord::SnapshotStore> found = coord::SnapshotStore::open(store());
         const coord::Snapshot *latest = nullptr;
         if (found) {
             for (const auto &[seq, snapshot] : found->snapshots()) {
@@ -236,7 +235,9 @@ class Job final : public Subject
         const coord::Snapshot *snapshot = found->find(std::stoi(name));
         if (snapshot == nullptr)
             return Error(ENOENT, path_of(name) + ": is no finished snapshot any more");
-        return nodes.options(*snapshot, launcher_);
+        // While no node is lost, nobody asks where each of many ranks was.
+        return nodes.options(nodes.any_lost() ? found->with_ranks(*snapshot) : *snapshot,
+                             launcher_);
     }
 
   private:

@@ -211,9 +211,10 @@ Result<Contents> job_at(const std::string &path)
                                       return Error::from_errno(job_metadata, errno);
                                   return again;
                               }});
-    for (const auto &[seq, snapshot] : snapshots.snapshots()) {
-        if (!snapshot.finished)
+    for (const auto &[seq, listed] : snapshots.snapshots()) {
+        if (!listed.finished)
             continue;
+        const coord::Snapshot snapshot = snapshots.with_ranks(listed);
         if (Result<void> whole = snapshots.check(snapshot, trust); !whole)
             return whole.error();
         const std::string number = std::to_string(seq);

@@ -77,8 +77,7 @@ struct Last {
 
 std::optional<Last> last_in(const std::string &path)
 {
-    const Result<coord::SnapshotStore> store =
-        coord::SnapshotStore::open(path, coord::Depth::listed);
+    const Result<coord::SnapshotStore> store = coord::SnapshotStore::open(path);
     const coord::Snapshot *latest = store ? store->latest() : nullptr;
     if (latest == nullptr)
         return {};

@@ -29,6 +29,11 @@ class Stored(jobs.Case):
         done = self.tool("cr_store", verb, "--json", *words, code=code)
         return json.loads(done.stdout)
 
+    @staticmethod
+    def files_in(directory):
+        return {str(path.relative_to(directory)): path.read_bytes() for path in Path(directory).rglob("*")
+                if path.is_file() and not path.relative_to(directory).parts[0].startswith(".")}
+
     def test_job(self):
         job = self.start(3, 1000)
         reference, first = self.save(job)
@@ -42,8 +47,7 @@ class Stored(jobs.Case):
         self.assertGreater(more["bytes"], said["bytes"])
         self.assertLessEqual(more["sent"], more["bytes"] - said["bytes"] + 65536)
         job.kill()
-        saved = {str(path.relative_to(directory)): path.read_bytes() for path in Path(directory).rglob("*")
-                 if path.is_file() and not path.relative_to(directory).parts[0].startswith(".")}
+        saved = self.files_in(directory)
         shutil.rmtree(directory)
 
         said = self.tool("ompi-restart", "--info", PLACE, code=22)
@@ -53,12 +57,38 @@ class Stored(jobs.Case):
         text = restarted.end()
         self.check_result(text, 3, 1000)
         self.assertIn(f"{PLACE}: is in {brought} now", text)
-        self.assertEqual(saved, {str(path.relative_to(brought)): path.read_bytes() for path in brought.rglob("*")
-                                 if path.is_file() and not path.relative_to(brought).parts[0].startswith(".")})
+        self.assertEqual(saved, self.files_in(brought))
         self.assertNotEqual(first, second)
         # Nothing is brought over what is there, and the message says so.
         again = self.tool("ompi-restart", PLACE, code=17)
         self.assertIn(f"`ompi-restart {brought}` starts it", again.stderr)
+
+    def test_ranks_that_are_counted(self):
+        """The metadata do not list them, but all that they have goes there and comes back."""
+        job = self.start(3, 1000, CRYO_LISTED_RANKS="2")
+        for _ in range(2):
+            reference, _ = self.save(job)
+        job.kill()
+        directory = Path(self.store, reference)
+        self.assertEqual(2, (directory / "global_snapshot_meta.data").read_text().count("# Cryo Ranks: 3\n"))
+        saved = self.files_in(directory)
+        said = self.store_tool("push", directory, PLACE)
+        self.assertEqual((len(saved), sum(map(len, saved.values()))), (said["files"], said["bytes"]))
+        listed = self.store_tool("list", f"s3://{objects.BUCKET}")["places"]
+        self.assertEqual([(PLACE, True, "snapshot", said["bytes"])],
+                         [(one["place"], one["complete"], one["kind"], one["bytes"]) for one in listed])
+        self.store_tool("verify", PLACE)
+        back = Path(self.scratch, "back")
+        self.store_tool("pull", PLACE, back)
+        self.assertEqual(saved, self.files_in(back))
+        text = next(directory.glob("0/opal_snapshot_1.ckpt/snapshot_meta.data"))
+        text.unlink()
+        said = self.store_tool("push", directory, PLACE, code=errno.ENOENT)
+        self.assertIn(f"the image of rank 1: {text}", said["error"]["text"])
+        shutil.rmtree(directory)
+        self.check_result(self.restart(PLACE).end(), 3, 1000)
+        self.store_tool("remove", PLACE)
+        self.assertEqual([], self.store_tool("list", f"s3://{objects.BUCKET}")["places"])
 
     def test_sent_when_saved(self):
         """By ompi-checkpoint; the server dies midway, and has the last complete snapshot."""

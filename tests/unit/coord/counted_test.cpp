@@ -5,7 +5,6 @@
 #include "store.hpp"
 
 #include <filesystem>
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace cryo::coord {
@@ -13,62 +12,90 @@ namespace {
 
 using Seqs = std::vector<int>;
 
-// Of many ranks the metadata have no lines: each has its own beside its image.
-Result<void> save_counted(const Store &store, uint32_t ranks)
-{
-    Result<SnapshotWriter> writer = store.begin();
-    if (!writer)
-        return writer.error();
-    for (SnapshotImage &image : Store::put_images(*writer, ranks)) {
-        image.is_counted = true;
-        image.node = fmt::format("n{}", image.rank);
-        const auto directory =
-            Directory::open(writer->directory() + "/" + rank_directory(image.rank));
-        if (Result<void> done = describe_image(*directory, image); !done)
-            return done;
-    }
-    return writer->commit_counted(ranks, 7 * ranks);
-}
-
 TEST(CountedSnapshots, RanksOfALargeOneAreCounted)
 {
     const Store store;
-    ASSERT_TRUE(save_counted(store, 3));
+    ASSERT_TRUE(store.save_counted(3));
     const std::string text = store.read(std::string(reference) + "/" + meta);
     EXPECT_TRUE(text.starts_with("#\n# Cryo Format: 4\n")) << text;
     EXPECT_NE(text.find("\n# Cryo Ranks: 3\n"), std::string::npos) << text;
     EXPECT_EQ(text.find("# Process"), std::string::npos) << text;
     ASSERT_TRUE(store.save()); // two ranks, which are listed
-    ASSERT_TRUE(save_counted(store, 4));
+    ASSERT_TRUE(store.save_counted(4));
     EXPECT_EQ(store.finished(), (Seqs{0, 1, 2}));
     const Result<SnapshotStore> all = SnapshotStore::open(store.top());
     ASSERT_TRUE(all);
-    EXPECT_EQ(all->find(1)->images.size(), 2U);
-    ASSERT_EQ(all->find(0)->images.size(), 3U);
-    const SnapshotImage *image = all->find(0)->image_of(2);
+    EXPECT_EQ(all->find(0)->ranks(), 3U);
+    EXPECT_EQ(all->find(0)->bytes(), 21U);
+    EXPECT_EQ(all->find(1)->ranks(), 2U);
+    EXPECT_EQ(all->with_ranks(*all->find(1)).images.size(), 2U);
+    const Snapshot whole = all->with_ranks(*all->find(0));
+    ASSERT_EQ(whole.images.size(), 3U);
+    const SnapshotImage *image = whole.image_of(2);
     ASSERT_NE(image, nullptr);
     EXPECT_EQ(image->pid, 502);
     EXPECT_EQ(image->node, "n2");
     EXPECT_EQ(image->file, image_name(502));
     EXPECT_EQ(image->bytes, 7U); // "image 0"
-    EXPECT_EQ(all->find(0)->bytes(), 21U);
-    const Result<SnapshotStore> listed = SnapshotStore::open(store.top(), Depth::listed);
-    ASSERT_TRUE(listed);
-    EXPECT_EQ(listed->find(0)->images.size(), 0U);
-    EXPECT_EQ(listed->find(0)->ranks(), 3U);
-    EXPECT_EQ(listed->find(0)->bytes(), 21U);
-    EXPECT_EQ(listed->find(1)->ranks(), 2U);
+    EXPECT_EQ(whole.bytes(), 21U);
+    EXPECT_EQ(all->with_ranks(whole).images.size(), 3U); // read once more
     // What is read in any way is written again as it was.
     const std::string now = store.read(std::string(reference) + "/" + meta);
     EXPECT_EQ(metadata_text(all->snapshots()), now);
+    EXPECT_EQ(metadata_text({{0, whole}, {1, *all->find(1)}, {2, *all->find(2)}}), now);
     EXPECT_EQ(metadata_text(*parse_metadata(now, Depth::heads)), now);
+}
+
+// A directory of many of them is looked at for one, or for none.
+TEST(CountedSnapshots, RanksAreReadWhenSomebodyAsks)
+{
+    const Store store;
+    ASSERT_TRUE(store.save_counted(3));
+    ASSERT_TRUE(store.save_counted(3));
+    const Result<SnapshotStore> all = SnapshotStore::open(store.top());
+    ASSERT_TRUE(all);
+    for (const auto &[seq, snapshot] : all->snapshots())
+        EXPECT_TRUE(snapshot.images.empty());
+    EXPECT_TRUE(all->check(*all->find(0), Trust()));
+    store.write(Store::text_of(2), "# PID: 7\n# CONTEXT: x\n# Cryo Node: later\n");
+    EXPECT_EQ(all->with_ranks(*all->find(0)).images[2].node, "later");
+    EXPECT_FALSE(all->check(*all->find(0), Trust()));
+    EXPECT_TRUE(all->check(*all->find(1), Trust()));
+}
+
+TEST(CountedSnapshots, DeltasNeedTheirRanks)
+{
+    const Store store;
+    ASSERT_TRUE(store.save_counted(3));
+    {
+        Result<SnapshotWriter> writer = store.begin();
+        ASSERT_TRUE(writer);
+        std::vector<SnapshotImage> images = Store::put_images(*writer, 3);
+        for (SnapshotImage &image : images)
+            image.needs = {0};
+        ASSERT_TRUE(writer->commit(std::move(images)));
+        ASSERT_TRUE(writer->keep(1));
+    }
+    EXPECT_EQ(store.finished(), (Seqs{0, 1}));
+    std::filesystem::remove(store.at(Store::text_of(1)));
+    const Result<SnapshotStore> all = SnapshotStore::open(store.top());
+    ASSERT_TRUE(all);
+    const Result<void> good = all->check(*all->find(1), Trust());
+    ASSERT_FALSE(good);
+    EXPECT_NE(
+        good.error().text().find("snapshot 1 has deltas that need snapshot 0: the image of rank 1"),
+        std::string::npos)
+        << good.error().text();
+    ASSERT_TRUE(store.save(1));
+    EXPECT_EQ(store.finished(), (Seqs{2}));
+    EXPECT_FALSE(std::filesystem::exists(store.top() / "0"));
 }
 
 TEST(CountedSnapshots, CountedOnesAreRemovedAsOthers)
 {
     const Store store;
-    ASSERT_TRUE(save_counted(store, 3));
-    ASSERT_TRUE(save_counted(store, 3));
+    ASSERT_TRUE(store.save_counted(3));
+    ASSERT_TRUE(store.save_counted(3));
     ASSERT_TRUE(store.save(1));
     EXPECT_EQ(store.finished(), (Seqs{2}));
     EXPECT_TRUE(store.read(std::string(reference) + "/" + meta)
@@ -79,7 +106,7 @@ TEST(CountedSnapshots, CountedOnesAreRemovedAsOthers)
 TEST(CountedSnapshots, WriterKnowsRanksThatAreCounted)
 {
     const Store store;
-    ASSERT_TRUE(save_counted(store, 3));
+    ASSERT_TRUE(store.save_counted(3));
     Result<SnapshotWriter> writer = store.begin();
     ASSERT_TRUE(writer);
     EXPECT_TRUE(writer->has_image(0, 2));
@@ -89,11 +116,10 @@ TEST(CountedSnapshots, WriterKnowsRanksThatAreCounted)
 TEST(CountedSnapshots, ACountedRankThatIsMissingIsNamed)
 {
     const Store store;
-    ASSERT_TRUE(save_counted(store, 3));
+    ASSERT_TRUE(store.save_counted(3));
     ASSERT_TRUE(store.save());
     const auto rank = store.top() / "0" / rank_directory(1);
-    store.write(std::string(reference) + "/0/" + rank_directory(1) + "/" + local_metadata_name,
-                "# CONTEXT: ../../elsewhere\n");
+    store.write(Store::text_of(1), "# CONTEXT: ../../elsewhere\n");
     const auto refusal = [&] {
         const Result<SnapshotStore> all = SnapshotStore::open(store.top());
         EXPECT_TRUE(all && all->check(*all->find(1), Trust()));

@@ -95,6 +95,29 @@ class Store
             return done;
         return keep > 0 ? writer->keep(keep) : Result<void>();
     }
+    // Of so many ranks that the metadata have no lines of them: each has its own beside its image.
+    Result<void> save_counted(uint32_t ranks) const
+    {
+        Result<SnapshotWriter> writer = begin();
+        if (!writer)
+            return writer.error();
+        uint64_t bytes = 0;
+        for (SnapshotImage &image : put_images(*writer, ranks)) {
+            image.is_counted = true;
+            image.node = "n" + std::to_string(image.rank);
+            bytes += image.bytes;
+            const auto directory =
+                Directory::open(writer->directory() + "/" + rank_directory(image.rank));
+            if (Result<void> done = describe_image(*directory, image); !done)
+                return done;
+        }
+        return writer->commit_counted(ranks, bytes);
+    }
+    // A rank's own metadata, in the first snapshot.
+    static std::string text_of(uint32_t rank)
+    {
+        return std::string(reference) + "/0/" + rank_directory(rank) + "/" + local_metadata_name;
+    }
     // The numbers of the finished snapshots, each of which must be complete.
     std::vector<int> finished() const
     {

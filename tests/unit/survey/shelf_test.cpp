@@ -2,6 +2,7 @@
 // Which files in a directory are taken for images, and what is said of them.
 #include "survey/shelf.hpp"
 
+#include "../coord/store.hpp"
 #include "sample.hpp"
 
 #include <cerrno>
@@ -48,6 +49,24 @@ class ShelfTest : public testing::Test
 
     image::Scratch dir_;
 };
+
+TEST_F(ShelfTest, RanksOfAJobThatAreCounted)
+{
+    const coord::Store job(dir_.path());
+    ASSERT_TRUE(job.save_counted(3));
+    const auto look_at_job = [&] {
+        const Result<Shelf> shelf = look_at_shelf(job.base());
+        EXPECT_TRUE(shelf && shelf->images.size() == 1);
+        return shelf ? shelf->images.front() : Stored();
+    };
+    const Stored stored = look_at_job();
+    EXPECT_EQ(stored.kind, Kind::job);
+    EXPECT_EQ(stored.processes, 3U);
+    EXPECT_EQ(stored.bytes, 21U);
+    EXPECT_FALSE(stored.broken);
+    fs::remove(job.at(coord::Store::text_of(1)));
+    EXPECT_TRUE(look_at_job().broken);
+}
 
 TEST_F(ShelfTest, ImagesAreListedTheOldestFirst)
 {
