@@ -4,6 +4,7 @@
 #include "coord/healing_place.hpp"
 #include "coord/image_copy.hpp"
 #include "coord/node_copies.hpp"
+#include "coord/undescribed.hpp"
 #include "redundancy/encode.hpp"
 
 #include <algorithm>
@@ -19,6 +20,8 @@
 namespace cryo::coord {
 
 namespace {
+
+constexpr const char *names_none = ": names no image";
 
 std::vector<const Directory *> directories_of(const std::vector<NearLevel> &levels)
 {
@@ -47,7 +50,7 @@ class Healing
     };
 
     std::optional<Lack> lacks(const SnapshotImage &image) const;
-    Result<void> write_text(const SnapshotImage &image) const;
+    Result<void> write_again(const Lack &lack);
     Result<void> make_lacking(const Directory &work);
     Result<std::string> copy(const SnapshotImage &image, const Directory &work) const;
     Result<void> copy_from(const Directory &level, const SnapshotImage &image,
@@ -76,15 +79,28 @@ std::optional<Healing::Lack> Healing::lacks(const SnapshotImage &image) const
         rank ? rank->look(local_metadata_name) : rank.error();
     if (!text)
         return Lack{&image, text.error().text()};
-    if (text->has_value())
-        return std::nullopt;
-    return Lack{&image, Error::from_errno(rank->path(local_metadata_name), ENOENT).text(), true};
+    const std::string path = rank->path(local_metadata_name);
+    if (!text->has_value())
+        return Lack{&image, Error::from_errno(path, ENOENT).text(), true};
+    if (image.is_counted && !image.is_described)
+        return Lack{&image, path + names_none, true};
+    return std::nullopt;
 }
 
-Result<void> Healing::write_text(const SnapshotImage &image) const
+Result<void> Healing::write_again(const Lack &lack)
 {
+    const SnapshotImage &image = *lack.image;
     const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
-    return rank ? write_local_metadata(*rank, image) : rank.error();
+    if (!rank)
+        return rank.error();
+    if (Result<void> written = write_local_metadata(*rank, image); !written)
+        return written;
+    said_.push_back(lack.why + "; it is written again" +
+                    (image.is_counted ? fmt::format(" for the only image there, with the node of "
+                                                    "the rank beside it ({})",
+                                                    image.node)
+                                      : ""));
+    return {};
 }
 
 const SnapshotSet *Healing::set_of(const std::string &node) const
@@ -190,23 +206,25 @@ Result<void> Healing::rebuild_node(const std::string &node, const std::vector<La
 }
 
 // An image that its node still has is copied; the others of the node are made of its set. The first
-// error ends nothing: what can be made is made.
+// error ends nothing: what can be made is made, and what else cannot is said.
 Result<void> Healing::make_lacking(const Directory &work)
 {
     std::map<std::string, std::vector<Lack>> of_lost;
     Result<void> all;
-    const auto note = [&all](Result<void> done) {
+    const auto note = [this, &all](Result<void> done) {
         if (all)
             all = std::move(done);
+        else if (!done)
+            said_.push_back(done.error().text());
     };
     for (const Lack &lack : lacking_) {
         if (lack.has_image) {
-            note(write_text(*lack.image));
-            said_.push_back(lack.why + "; it is written again");
+            note(write_again(lack));
             continue;
         }
         if (lack.image->local.empty()) {
-            note(Error(ENODATA, lack.why + "; no node has a copy of it"));
+            note(Error(ENODATA,
+                       lack.why + "; no node has a copy of it, so take another snapshot (--seq)"));
             continue;
         }
         const Result<std::string> copied = copy(*lack.image, work);
@@ -269,6 +287,8 @@ std::optional<std::string> why_lacking(const Directory &all, const SnapshotImage
     const Result<Directory> rank = all.enter(rank_directory(image.rank));
     if (!rank)
         return rank.error().text();
+    if (image.file.empty())
+        return rank->path(local_metadata_name) + names_none;
     const Result<std::optional<struct stat>> status = rank->look(image.file);
     if (!status)
         return status.error().text();
@@ -277,8 +297,12 @@ std::optional<std::string> why_lacking(const Directory &all, const SnapshotImage
         return Error::from_errno(path, ENOENT).text();
     if (static_cast<uint64_t>((*status)->st_size) != image.bytes)
         return fmt::format("{}: has {} bytes, and had {}", path, (*status)->st_size, image.bytes);
-    if (look == Look::sizes || image.checksum.empty())
+    if (look == Look::sizes)
         return std::nullopt;
+    if (image.checksum.empty()) { // of no level: what it has itself tells as much
+        const Result<void> good = verify_image(*rank, image.file);
+        return good ? std::nullopt : std::optional(good.error().text());
+    }
     const Result<ImageCopy> found = measure_image(*rank, image.file);
     if (!found)
         return found.error().text();
@@ -293,7 +317,10 @@ Result<void> heal(const SnapshotStore &store, const Snapshot &snapshot, const Tr
     const Result<Directory> all = enter_snapshot(store, snapshot, trust);
     if (!all)
         return all.error();
-    return Healing(snapshot, trust, look, *all, said).run();
+    Snapshot whole = store.with_ranks(snapshot);
+    if (look == Look::contents)
+        find_undescribed(*all, whole);
+    return Healing(whole, trust, look, *all, said).run();
 }
 
 } // namespace cryo::coord

@@ -21,7 +21,8 @@ namespace cryo::coord {
 
 enum class Look : uint8_t {
     sizes,    // an image is whole that has its size
-    contents, // all images, and all sets, are read and compared with their checksums
+    contents, // all images, and all sets, are read and compared with their checksums: those of the
+              // metadata, or else those in the images
 };
 
 // An image gets its name when it is what the metadata say. The error names what is missing and

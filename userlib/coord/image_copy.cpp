@@ -4,7 +4,9 @@
 #include "base/sync.hpp"
 #include "base/trust.hpp"
 #include "base/write_all.hpp"
+#include "image/base_finder.hpp"
 #include "image/checksum.hpp"
+#include "image/verify_needed.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -121,6 +123,18 @@ Result<ImageCopy> measure_image(const Directory &directory, const std::string &n
         return in.error();
     return read_image(in->get(), directory.path(name), largest_piece,
                       [](image::Bytes) { return Result<void>(); });
+}
+
+Result<void> verify_image(const Directory &directory, const std::string &name)
+{
+    Result<Fd> in = open_image(directory, name);
+    if (!in)
+        return in.error();
+    const std::string path = directory.path(name);
+    const image::BaseFinder finder;
+    const Result<std::unique_ptr<image::Snapshot>> snapshot =
+        image::Snapshot::open(std::move(*in), path, {.find_base = finder.beside(path)});
+    return snapshot ? image::verify_needed(**snapshot) : snapshot.error();
 }
 
 size_t piece_at(uint64_t rate)
