@@ -67,7 +67,9 @@ Result<NearCopy> image_in(const std::string &location, const std::string &refere
     const Result<Directory> all = Directory::open(location);
     if (!all)
         return all.error();
-    const Result<Directory> rank = all->enter(reference);
+    const std::optional<uint32_t> number = cryo::coord::rank_of(reference);
+    const Result<Directory> rank =
+        number ? cryo::coord::enter_rank(*all, *number) : all->enter(reference);
     if (!rank)
         return rank.error();
     if (Result<void> good = cryo::coord::check_trust(*rank, metadata, trust); !good)

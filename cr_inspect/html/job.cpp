@@ -171,7 +171,7 @@ Result<Fd> JobSource::open(const SnapshotImage &image) const
     auto all = store_.directory().enter(std::to_string(shown_.seq));
     if (!all)
         return all.error();
-    auto rank = all->enter(coord::rank_directory(image.rank));
+    auto rank = coord::enter_rank(*all, image.rank);
     if (!rank)
         return rank.error();
     const std::string path = rank->path(image.file);

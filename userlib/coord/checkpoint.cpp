@@ -57,6 +57,15 @@ Result<void> Checkpoint::begin()
         snapshot_.release();
         return token.error();
     }
+    is_counted_ = may_count(options.common);
+    if (is_counted_) {
+        if (Result<void> made =
+                snapshot_.make_groups(static_cast<uint32_t>(reports_.ranks().size()));
+            !made) {
+            snapshot_.release();
+            return made;
+        }
+    }
     const int64_t patience = request_.value("patience", default_patience_s);
     if (patience > 0)
         patience_ = around_.loop.after(patience * 1000, [weak = weak_from_this(), patience] {
@@ -79,7 +88,6 @@ Result<void> Checkpoint::begin()
     if (const std::optional<int> previous = snapshot_.previous();
         previous && options.common.wants_delta())
         prepare.fields["previous"] = *previous;
-    is_counted_ = may_count(options.common);
     if (is_counted_)
         prepare.fields["counted"] = true;
     if (request_.contains("local"))

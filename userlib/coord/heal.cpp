@@ -74,7 +74,7 @@ std::optional<Healing::Lack> Healing::lacks(const SnapshotImage &image) const
 {
     if (std::optional<std::string> why = why_lacking(all_, image, look_))
         return Lack{&image, std::move(*why)};
-    const Result<Directory> rank = all_.enter(rank_directory(image.rank));
+    const Result<Directory> rank = enter_rank(all_, image.rank);
     const Result<std::optional<struct stat>> text =
         rank ? rank->look(local_metadata_name) : rank.error();
     if (!text)
@@ -90,7 +90,7 @@ std::optional<Healing::Lack> Healing::lacks(const SnapshotImage &image) const
 Result<void> Healing::write_again(const Lack &lack)
 {
     const SnapshotImage &image = *lack.image;
-    const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
+    const Result<Directory> rank = make_or_enter_rank(all_, image.rank);
     if (!rank)
         return rank.error();
     if (Result<void> written = write_local_metadata(*rank, image); !written)
@@ -123,7 +123,7 @@ Result<void> Healing::place(const SnapshotImage &image, const Directory &from) c
         return found.error();
     if (found->bytes != image.bytes || found->checksum != image.checksum)
         return Error(EBADMSG, made->path(image.file) + ": is not what was saved (checksum)");
-    const Result<Directory> rank = make_or_enter(all_, rank_directory(image.rank));
+    const Result<Directory> rank = make_or_enter_rank(all_, image.rank);
     if (!rank)
         return rank.error();
     // The image is the last, so that an end at any moment leaves a lack that is seen.
@@ -284,7 +284,7 @@ Result<void> Healing::run()
 
 std::optional<std::string> why_lacking(const Directory &all, const SnapshotImage &image, Look look)
 {
-    const Result<Directory> rank = all.enter(rank_directory(image.rank));
+    const Result<Directory> rank = enter_rank(all, image.rank);
     if (!rank)
         return rank.error().text();
     if (image.file.empty())

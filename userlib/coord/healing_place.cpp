@@ -2,6 +2,7 @@
 #include "coord/healing_place.hpp"
 
 #include "coord/snapshot_removal.hpp"
+#include "image/rank_groups.hpp"
 
 #include <cerrno>
 #include <sys/file.h>
@@ -38,6 +39,18 @@ Result<Directory> make_or_enter(const Directory &where, const std::string &name)
     if (Result<void> own = check_healable(*made); !own)
         return own.error();
     return made;
+}
+
+Result<Directory> make_or_enter_rank(const Directory &all, uint32_t rank)
+{
+    const std::string name = rank_directory(rank);
+    const Result<std::optional<struct stat>> alone = all.look(name);
+    if (!alone)
+        return alone.error();
+    const Result<Directory> group = all.enter(image::group_directory(rank));
+    if (!group && group.error().code() != ENOENT)
+        return group.error();
+    return make_or_enter(alone->has_value() || !group ? all : *group, name);
 }
 
 Result<WorkPlace> WorkPlace::make(const Directory &all)

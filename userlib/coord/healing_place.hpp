@@ -26,6 +26,8 @@ Result<void> check_healable(const Directory &directory);
 
 // A directory whose contents nobody else can change.
 Result<Directory> make_or_enter(const Directory &where, const std::string &name);
+// That of a rank, where it lies, or where it belongs: with the ranks of its group.
+Result<Directory> make_or_enter_rank(const Directory &all, uint32_t rank);
 
 // Where images are made before they get their names. What a healing that was killed has left there
 // is removed.

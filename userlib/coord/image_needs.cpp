@@ -5,6 +5,7 @@
 #include "coord/snapshot_text.hpp"
 #include "image/base_finder.hpp"
 #include "image/needed_files.hpp"
+#include "image/rank_groups.hpp"
 #include "image/records.hpp"
 #include "image/snapshot.hpp"
 
@@ -21,14 +22,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The directory of the snapshot that has a rank's.
+fs::path snapshot_with(const fs::path &rank)
+{
+    const fs::path parent = rank.parent_path();
+    return parent.filename().string().starts_with(image::group_prefix) ? parent.parent_path()
+                                                                       : parent;
+}
+
 // The snapshot whose directory has the rank's file; none: it lies elsewhere.
 std::optional<int> seq_with(const fs::path &own, const fs::path &file)
 {
     const fs::path rank = file.parent_path();
-    const fs::path snapshot = rank.parent_path();
+    const fs::path snapshot = snapshot_with(rank);
     const int seq = seq_of(snapshot.filename().string());
     const bool ours = seq >= 0 && rank.filename() == own.parent_path().filename() &&
-                      snapshot.parent_path() == own.parent_path().parent_path().parent_path();
+                      snapshot.parent_path() == snapshot_with(own.parent_path()).parent_path();
     return ours ? std::optional(seq) : std::nullopt;
 }
 

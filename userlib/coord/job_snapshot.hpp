@@ -29,6 +29,8 @@ class JobSnapshot
     explicit JobSnapshot(Loop &loop) : loop_(loop) {}
 
     Result<std::string> begin(const Job &job, const nlohmann::json &request);
+    // For ranks that are to be counted: SnapshotWriter::make_groups.
+    Result<void> make_groups(uint32_t ranks) const { return writer_->make_groups(ranks); }
     // Of the finished snapshots of this job only the last `keep` remain; 0: all.
     void commit(std::vector<SnapshotImage> images, unsigned keep, Aside::Then then);
     void commit_counted(uint32_t ranks, uint64_t bytes, unsigned keep, Aside::Then then);

@@ -7,6 +7,7 @@
 #include "coord/snapshot.hpp"
 #include "coord/snapshot_removal.hpp"
 #include "coord/tree_place.hpp"
+#include "image/rank_groups.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -44,12 +45,16 @@ uint64_t bytes_in(const std::string &directory)
 // have been in it.
 std::string image_in(const std::string &new_snapshot, int previous, const NodeRank &rank)
 {
-    const std::string path =
-        fmt::format("{}/{}/{}/{}", std::filesystem::path(new_snapshot).parent_path().string(),
-                    previous, rank_directory(rank.number), image_name(rank.pid));
-    struct stat status = {};
-    const bool none = lstat(path.c_str(), &status) != 0 && errno == ENOENT;
-    return none ? "" : path;
+    const std::filesystem::path before =
+        std::filesystem::path(new_snapshot).parent_path() / std::to_string(previous);
+    const std::string below = file_in_level(rank.number, rank.pid);
+    for (const std::filesystem::path &path :
+         {before / below, before / image::group_directory(rank.number) / below}) {
+        struct stat status = {};
+        if (lstat(path.c_str(), &status) == 0 || errno != ENOENT)
+            return path;
+    }
+    return "";
 }
 
 // Only a daemon that sees the coordinator's token there writes to the same directory. On this node
@@ -71,6 +76,12 @@ std::optional<std::string> directory_with(const std::string &token, const std::s
 }
 
 } // namespace
+
+std::string NodeImages::Task::directory_of(uint32_t rank) const
+{
+    return fmt::format("{}/{}{}", directory, counted ? image::group_directory(rank) + "/" : "",
+                       rank_directory(rank));
+}
 
 NodeImages::NodeImages(Loop &loop, const std::string &job, const std::string &node,
                        NodeRanks &ranks, const TreePlace &tree, const Ways &ways, Report report)
@@ -192,7 +203,7 @@ void NodeImages::take(NodeRank &rank)
     const uint32_t number = rank.number;
     rank.local = level_.make(number);
     const ImagePlace place = {.rank = number,
-                              .directory = task_->directory + "/" + rank_directory(number),
+                              .directory = task_->directory_of(number),
                               .name = image_name(rank.pid),
                               .local = rank.local,
                               .rate = level_.rate() / ranks_.all().size(),
@@ -378,10 +389,9 @@ void NodeImages::tell_alive()
     for (const auto *some : {&ranks_.all(), &orphans_}) {
         for (const auto &[number, rank] : *some) {
             if (rank.imager && task_)
-                images.push_back(
-                    {{"rank", number},
-                     {"bytes", bytes_in(task_->directory + "/" + rank_directory(number)) +
-                                   (rank.local.empty() ? 0 : bytes_in(rank.local))}});
+                images.push_back({{"rank", number},
+                                  {"bytes", bytes_in(task_->directory_of(number)) +
+                                                (rank.local.empty() ? 0 : bytes_in(rank.local))}});
         }
     }
     report_(Message(Type::alive, {{"images", images}}));

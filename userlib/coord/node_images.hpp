@@ -62,6 +62,8 @@ class NodeImages
         bool in_set = false;              // parity is made of the images
         bool counted = false;             // the ranks' own metadata say on which nodes they are
         std::map<uint32_t, redundancy::SetFile> near; // images in this node's own directory
+
+        std::string directory_of(uint32_t rank) const;
     };
 
     NodeRank *find(uint32_t number); // of this node or an orphan; null: neither

@@ -4,6 +4,7 @@
 
 #include "coord/snapshot_removal.hpp"
 #include "coord/snapshot_text.hpp"
+#include "image/rank_groups.hpp"
 #include "sys/own_variable.hpp"
 
 #include <algorithm>
@@ -59,6 +60,26 @@ std::string default_reference(int launcher)
 std::string rank_directory(uint32_t rank)
 {
     return fmt::format("opal_snapshot_{}.ckpt", rank);
+}
+
+std::optional<uint32_t> rank_of(std::string_view directory)
+{
+    const size_t at = directory.find_first_of("0123456789");
+    const int rank =
+        at != std::string_view::npos ? seq_of(directory.substr(at, directory.find('.') - at)) : -1;
+    const bool is_one = rank >= 0 && directory == rank_directory(static_cast<uint32_t>(rank));
+    return is_one ? std::optional(static_cast<uint32_t>(rank)) : std::nullopt;
+}
+
+Result<Directory> enter_rank(const Directory &snapshot, uint32_t rank)
+{
+    Result<Directory> alone = snapshot.enter(rank_directory(rank));
+    if (alone || alone.error().code() != ENOENT)
+        return alone;
+    const Result<Directory> group = snapshot.enter(image::group_directory(rank));
+    if (!group)
+        return group.error().code() == ENOENT ? std::move(alone) : group.error();
+    return group->enter(rank_directory(rank));
 }
 
 std::string image_name(int pid)
@@ -155,7 +176,7 @@ Snapshot SnapshotStore::with_ranks(Snapshot snapshot) const
         SnapshotImage &image = snapshot.images.emplace_back();
         image.rank = rank;
         image.is_counted = true;
-        const Result<Directory> own = all ? all->enter(rank_directory(rank)) : all.error();
+        const Result<Directory> own = all ? enter_rank(*all, rank) : all.error();
         const Result<std::string> text = own ? own->read(local_metadata_name) : own.error();
         image.is_described = text && read_local_metadata(*text, image);
         if (!image.is_described)
@@ -186,7 +207,12 @@ const Snapshot *SnapshotStore::find(int seq) const
 
 std::string SnapshotStore::image_path(const Snapshot &snapshot, const SnapshotImage &image) const
 {
-    return fmt::format("{}/{}/{}/{}", path(), snapshot.seq, rank_directory(image.rank), image.file);
+    const Result<Directory> all = directory_.enter(std::to_string(snapshot.seq));
+    const Result<Directory> rank =
+        all && snapshot.counted != 0 ? enter_rank(*all, image.rank) : Error(ENOENT, "");
+    return rank ? rank->path(image.file)
+                : fmt::format("{}/{}/{}/{}", path(), snapshot.seq, rank_directory(image.rank),
+                              image.file);
 }
 
 Result<void> check_trust(const Directory &directory, const std::string &file, const Trust &trust)
@@ -267,7 +293,7 @@ Result<void> SnapshotStore::check_images(const Snapshot &snapshot, const Trust &
         const auto of_rank = [&](const Error &error) {
             return error.within(fmt::format("the image of rank {}", image.rank));
         };
-        const Result<Directory> rank = all->enter(rank_directory(image.rank));
+        const Result<Directory> rank = enter_rank(*all, image.rank);
         if (!rank)
             return of_rank(rank.error());
         if (image.file.empty())

@@ -5,6 +5,8 @@
 //     BASE/ompi_global_snapshot_PID.ckpt/global_snapshot_meta.data
 //     BASE/ompi_global_snapshot_PID.ckpt/SEQ/opal_snapshot_RANK.ckpt/{snapshot_meta.data,image}
 //
+// Where ranks are counted, directories ranks_K lie in between (image/rank_groups.hpp).
+//
 // A snapshot that is being made has another name (.SEQ.tmp); the line "# Finished Seq:" of the
 // metadata, which are replaced as a whole, is the commit. So at any moment, whatever process
 // dies, the snapshots that the metadata name are complete, and nothing else is a snapshot.
@@ -31,6 +33,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace cryo::coord {
@@ -109,6 +112,10 @@ inline constexpr size_t most_listed_ranks = 1024;
 
 std::string default_reference(int launcher);
 std::string rank_directory(uint32_t rank); // its name
+// The rank that has a directory of this name; none: it is another name.
+std::optional<uint32_t> rank_of(std::string_view directory);
+// Enters it, in the snapshot's directory, or in that of the rank's group.
+Result<Directory> enter_rank(const Directory &snapshot, uint32_t rank);
 std::string image_name(int pid);
 std::string file_in_level(uint32_t rank, int pid); // below a node's level
 // Where snapshots go and are looked for: Open MPI's parameters hook_cryo_directory
@@ -194,6 +201,8 @@ class SnapshotWriter
     bool has_image(int seq, uint32_t rank); // of a finished snapshot
     // A file in directory() with contents that a daemon elsewhere can compare.
     Result<void> put_token(const std::string &contents) const;
+    // Directories for the directories of so many ranks, from 0, which are to be counted.
+    Result<void> make_groups(uint32_t ranks) const;
     Result<void> commit(std::vector<SnapshotImage> images);
     // Of so many ranks, from 0, each of which its node has described: Snapshot::counted.
     Result<void> commit_counted(uint32_t ranks, uint64_t bytes);

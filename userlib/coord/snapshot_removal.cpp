@@ -4,6 +4,7 @@
 #include "base/trust.hpp"
 #include "coord/snapshot.hpp"
 #include "coord/snapshot_text.hpp"
+#include "image/rank_groups.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
@@ -35,14 +36,13 @@ bool is_of_a_rank(std::string_view name)
 
 bool is_rank_directory(std::string_view name)
 {
-    constexpr std::string_view before = "opal_snapshot_";
-    constexpr std::string_view behind = ".ckpt";
-    if (!name.starts_with(before) || !name.ends_with(behind) ||
-        name.size() < before.size() + behind.size())
-        return false;
-    name.remove_prefix(before.size());
-    name.remove_suffix(behind.size());
-    return seq_of(name) >= 0;
+    return rank_of(name).has_value();
+}
+
+bool is_group(std::string_view name)
+{
+    return name.starts_with(image::group_prefix) &&
+           seq_of(name.substr(image::group_prefix.size())) >= 0;
 }
 
 bool is_of_a_snapshot(std::string_view name)
@@ -94,27 +94,66 @@ Result<void> remove_work(const Directory &snapshot, const std::string &name)
 // Called for every file of a snapshot, and for directories of work.
 using Take = std::function<Result<void>(const Directory &, const std::string &)>;
 
+Result<void> each_file_of(const Directory &in, const std::string &rank, const Take &take)
+{
+    const Result<Directory> directory = in.enter(rank);
+    const Result<std::vector<std::string>> files =
+        directory ? directory->names() : directory.error();
+    if (!files)
+        return files.error();
+    for (const std::string &file : *files) {
+        if (Result<void> done = take(*directory, file); !done)
+            return done;
+    }
+    return {};
+}
+
+// Of the ranks that lie together in a directory, which has nothing else.
+Result<void> each_file_of_group(const Directory &snapshot, const std::string &name,
+                                const Take &take)
+{
+    const Result<Directory> group = snapshot.enter(name);
+    const Result<std::vector<std::string>> ranks = group ? group->names() : group.error();
+    if (!ranks)
+        return ranks.error();
+    for (const std::string &rank : *ranks) {
+        Result<void> done =
+            is_rank_directory(rank) ? each_file_of(*group, rank, take) : foreign(group->path(rank));
+        if (!done)
+            return done;
+    }
+    return {};
+}
+
 Result<void> each_file(const Directory &snapshot, const Take &take)
 {
     const Result<std::vector<std::string>> all = snapshot.names();
     if (!all)
         return all.error();
     for (const std::string &name : *all) {
-        if (!is_rank_directory(name)) {
-            if (Result<void> done = take(snapshot, name); !done)
-                return done;
-            continue;
-        }
-        const Result<Directory> rank = snapshot.enter(name);
-        const Result<std::vector<std::string>> files = rank ? rank->names() : rank.error();
-        if (!files)
-            return files.error();
-        for (const std::string &file : *files) {
-            if (Result<void> done = take(*rank, file); !done)
-                return done;
-        }
+        Result<void> done = is_rank_directory(name) ? each_file_of(snapshot, name, take)
+                            : is_group(name)        ? each_file_of_group(snapshot, name, take)
+                                                    : take(snapshot, name);
+        if (!done)
+            return done;
     }
     return {};
+}
+
+// A directory of a rank, or of several, whose files are gone.
+Result<void> remove_emptied(const Directory &snapshot, const std::string &name)
+{
+    if (is_group(name)) {
+        const Result<Directory> group = snapshot.enter(name);
+        const Result<std::vector<std::string>> ranks = group ? group->names() : group.error();
+        if (!ranks)
+            return ranks.error();
+        for (const std::string &rank : *ranks) {
+            if (Result<void> gone = group->remove(rank); !gone)
+                return gone;
+        }
+    }
+    return snapshot.remove(name);
 }
 
 // Nothing is removed if there is any other file among ours.
@@ -162,7 +201,7 @@ Result<void> remove_contents(const Directory &snapshot)
     for (const std::string &name : *left) {
         if (name == mark_name)
             continue;
-        if (Result<void> gone = snapshot.remove(name); !gone)
+        if (Result<void> gone = remove_emptied(snapshot, name); !gone)
             return gone;
     }
     return snapshot.remove(mark_name);

@@ -4,6 +4,7 @@
 #include "coord/snapshot.hpp"
 #include "coord/snapshot_removal.hpp"
 #include "coord/snapshot_text.hpp"
+#include "image/rank_groups.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -243,6 +244,15 @@ Result<void> SnapshotWriter::put_token(const std::string &contents) const
     return fresh_->write(token_name, contents);
 }
 
+Result<void> SnapshotWriter::make_groups(uint32_t ranks) const
+{
+    for (uint32_t rank = 0; rank < ranks; rank += image::ranks_in_group) {
+        if (const Result<Directory> made = fresh_->make(image::group_directory(rank)); !made)
+            return made.error();
+    }
+    return {};
+}
+
 Result<void> check_image(const Directory &directory, const SnapshotImage &image)
 {
     if (Result<void> own =
@@ -295,6 +305,13 @@ Result<void> SnapshotWriter::commit(std::vector<SnapshotImage> images)
 
 Result<void> SnapshotWriter::commit_counted(uint32_t ranks, uint64_t bytes)
 {
+    for (uint32_t rank = 0; rank < ranks; rank += image::ranks_in_group) {
+        const Result<Directory> group = fresh_->enter(image::group_directory(rank));
+        if (!group && group.error().code() == ENOENT)
+            break; // there are none
+        if (Result<void> synced = group ? group->sync() : group.error(); !synced)
+            return synced;
+    }
     Snapshot finished = about_;
     finished.counted = ranks;
     finished.counted_bytes = bytes;

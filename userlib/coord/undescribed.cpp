@@ -21,7 +21,7 @@ int pid_in(const std::string &name)
 // None: the rank has no image, or several.
 std::optional<SnapshotImage> only_image(const Directory &all, uint32_t rank)
 {
-    const Result<Directory> directory = all.enter(rank_directory(rank));
+    const Result<Directory> directory = enter_rank(all, rank);
     const Result<std::vector<std::string>> names =
         directory ? directory->names() : directory.error();
     std::optional<SnapshotImage> found;

@@ -2,12 +2,14 @@
 #include "image/base_finder.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include "base/fd.hpp"
+#include "image/rank_groups.hpp"
 #include "image/snapshot.hpp"
 
 namespace cryo::image {
@@ -55,21 +57,39 @@ std::string resolve(const std::string &path)
     return error ? path : target.string();
 }
 
+// In a snapshot's directory, with and without a group in between; none: it is no rank's.
+std::vector<fs::path> places_of(const std::string &rank)
+{
+    if (!rank.starts_with(rank_prefix))
+        return {};
+    uint32_t number = 0;
+    const char *end = rank.data() + rank.size();
+    if (std::from_chars(rank.data() + rank_prefix.size(), end, number).ec != std::errc())
+        return {rank};
+    return {rank, fs::path(group_directory(number)) / rank};
+}
+
 // Directories of the same rank in the other snapshots of its job; none: it is no rank's.
 std::vector<std::string> of_other_snapshots(const std::string &directory)
 {
     std::vector<std::string> all;
     std::error_code error;
     const fs::path own = fs::canonical(directory, error);
-    const std::string rank = own.filename();
-    if (error || !rank.starts_with(rank_prefix))
+    const std::vector<fs::path> places = places_of(own.filename());
+    if (error || places.empty())
         return all;
-    const fs::path snapshot = own.parent_path();
+    fs::path snapshot = own.parent_path();
+    if (snapshot.filename().string().starts_with(group_prefix))
+        snapshot = snapshot.parent_path();
     for (const auto &one : fs::directory_iterator(snapshot.parent_path(), error)) {
-        const fs::path other = one.path() / rank;
         std::error_code ignored;
-        if (one.path() != snapshot && !one.is_symlink(ignored) && fs::is_directory(other, ignored))
-            all.push_back(other);
+        if (one.path() == snapshot || one.is_symlink(ignored))
+            continue;
+        for (const fs::path &place : places) {
+            const fs::path other = one.path() / place;
+            if (fs::is_directory(other, ignored) && !fs::is_symlink(other.parent_path(), ignored))
+                all.push_back(other);
+        }
     }
     return all;
 }

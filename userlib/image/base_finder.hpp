@@ -6,6 +6,8 @@
 //     JOB.ckpt/3/opal_snapshot_0.ckpt/cryo_context.412
 //     JOB.ckpt/4/opal_snapshot_0.ckpt/cryo_context.412    // the delta
 //
+// Large jobs have directories in between (rank_groups.hpp).
+//
 //     BaseFinder finder({"/backup/context.1"});
 //     auto snapshot = Snapshot::open(path, {.find_base = finder.beside(path)});
 //

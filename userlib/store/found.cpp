@@ -7,6 +7,7 @@
 #include "coord/snapshot.hpp"
 #include "image/base_finder.hpp"
 #include "image/needed_files.hpp"
+#include "image/rank_groups.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -191,6 +192,16 @@ Result<void> add_files(Contents &contents, const std::string &top, const Names &
     return {};
 }
 
+// Below the directory of the job, to that of a rank.
+Names way_to_rank(const std::string &top, const coord::Snapshot &snapshot, uint32_t rank)
+{
+    const std::string number = std::to_string(snapshot.seq);
+    Names grouped = {number, image::group_directory(rank), coord::rank_directory(rank)};
+    if (snapshot.counted != 0 && enter(top, grouped))
+        return grouped;
+    return {number, coord::rank_directory(rank)};
+}
+
 Result<Contents> job_at(const std::string &path)
 {
     const Result<std::pair<coord::SnapshotStore, std::string>> opened = open_store(path);
@@ -217,11 +228,10 @@ Result<Contents> job_at(const std::string &path)
         const coord::Snapshot snapshot = snapshots.with_ranks(listed);
         if (Result<void> whole = snapshots.check(snapshot, trust); !whole)
             return whole.error();
-        const std::string number = std::to_string(seq);
-        Result<void> added = add_files(contents, path, {number});
+        Result<void> added = add_files(contents, path, {std::to_string(seq)});
         for (const coord::SnapshotImage &image : snapshot.images) {
             if (added)
-                added = add_files(contents, path, {number, coord::rank_directory(image.rank)});
+                added = add_files(contents, path, way_to_rank(path, snapshot, image.rank));
         }
         if (!added)
             return added.error();

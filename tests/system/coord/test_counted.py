@@ -55,15 +55,24 @@ class Counted(jobs.Case):
         self.check_restart(reference)
         self.check_restart(reference, "-s", "0")
 
+    def test_directories_of_ranks_that_lie_alone(self):
+        """As they were made at first."""
+        reference, top = self.saved(1)
+        for number in range(RANKS):
+            self.rank(top, 0, number).rename(top / "0" / f"opal_snapshot_{number}.ckpt")
+        (top / "0" / "ranks_0").rmdir()
+        self.tool("ompi-restart", "--heal", reference)
+        self.check_restart(reference)
+
     def test_a_rank_without_metadata_is_named(self):
         reference, top = self.saved(2)
-        (top / "1" / "opal_snapshot_2.ckpt" / "snapshot_meta.data").unlink()
+        (self.rank(top, 1, 2) / "snapshot_meta.data").unlink()
         self.assertIn("the image of rank 2", self.tool("ompi-restart", reference, code=2).stderr)
         self.check_restart(reference, "-s", "0")
 
     @staticmethod
     def rank(top, seq, number):
-        return top / str(seq) / f"opal_snapshot_{number}.ckpt"
+        return top / str(seq) / "ranks_0" / f"opal_snapshot_{number}.ckpt"
 
     def image(self, top, seq, number):
         return next(self.rank(top, seq, number).glob("cryo_context.*"))

@@ -81,7 +81,7 @@ class Stored(jobs.Case):
         back = Path(self.scratch, "back")
         self.store_tool("pull", PLACE, back)
         self.assertEqual(saved, self.files_in(back))
-        text = next(directory.glob("0/opal_snapshot_1.ckpt/snapshot_meta.data"))
+        text = next(directory.glob("0/ranks_0/opal_snapshot_1.ckpt/snapshot_meta.data"))
         text.unlink()
         said = self.store_tool("push", directory, PLACE, code=errno.ENOENT)
         self.assertIn(f"the image of rank 1: {text}", said["error"]["text"])

@@ -103,6 +103,66 @@ TEST(CountedSnapshots, CountedOnesAreRemovedAsOthers)
     EXPECT_FALSE(std::filesystem::exists(store.top() / "0"));
 }
 
+TEST(CountedSnapshots, RanksLieTogetherInGroups)
+{
+    constexpr uint32_t ranks = image::ranks_in_group + 1;
+    const bool has_memory = std::filesystem::is_directory("/dev/shm"); // a thousand are synced
+    const Store store(has_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string());
+    ASSERT_TRUE(store.save_counted(ranks));
+    const Result<SnapshotStore> all = SnapshotStore::open(store.top());
+    ASSERT_TRUE(all);
+    const Snapshot whole = all->with_ranks(*all->find(0));
+    ASSERT_EQ(whole.images.size(), ranks);
+    EXPECT_TRUE(all->check(whole, Trust()));
+    const std::string top = store.top().string();
+    EXPECT_EQ(all->image_path(whole, whole.images[0]),
+              top + "/0/ranks_0/opal_snapshot_0.ckpt/" + image_name(500));
+    EXPECT_EQ(all->image_path(whole, whole.images[ranks - 1]),
+              top + "/0/ranks_1/opal_snapshot_1024.ckpt/" + image_name(1524));
+    const std::string notes = std::string(reference) + "/0/ranks_1/notes";
+    store.write(notes, "mine");
+    const Result<void> saved = store.save(1);
+    ASSERT_FALSE(saved);
+    EXPECT_NE(saved.error().text().find("/0/ranks_1/notes: was not made by Cryo"),
+              std::string::npos)
+        << saved.error().text();
+    EXPECT_TRUE(std::filesystem::exists(store.at(Store::text_of(0))));
+    std::filesystem::remove(store.at(notes));
+    ASSERT_TRUE(store.save(1));
+    EXPECT_FALSE(std::filesystem::exists(store.top() / "0"));
+}
+
+// As they were made at first.
+TEST(CountedSnapshots, DirectoriesOfRanksMayLieAlone)
+{
+    const Store store;
+    ASSERT_TRUE(store.save_counted(3, Layout::alone));
+    const std::string text = Store::text_of(2, Layout::alone);
+    ASSERT_TRUE(std::filesystem::exists(store.at(text)));
+    EXPECT_EQ(store.finished(), (Seqs{0}));
+    const Result<SnapshotStore> all = SnapshotStore::open(store.top());
+    ASSERT_TRUE(all);
+    const Snapshot whole = all->with_ranks(*all->find(0));
+    ASSERT_EQ(whole.images.size(), 3U);
+    EXPECT_EQ(all->image_path(whole, whole.images[2]),
+              (store.at(text).parent_path() / image_name(502)).string());
+    ASSERT_TRUE(store.save_counted(3));
+    std::filesystem::remove(store.at(text));
+    EXPECT_EQ(store.finished(), (Seqs{1}));
+    ASSERT_TRUE(store.save(1));
+    EXPECT_FALSE(std::filesystem::exists(store.top() / "0"));
+}
+
+TEST(CountedSnapshots, NamesOfRanksDirectories)
+{
+    EXPECT_EQ(rank_of("opal_snapshot_0.ckpt"), 0U);
+    EXPECT_EQ(rank_of(rank_directory(100'000)), 100'000U);
+    for (const char *name : {"", ".", "opal_snapshot_.ckpt", "opal_snapshot_01.ckpt", "ranks_0",
+                             "opal_snapshot_1", ".opal_snapshot_1.ckpt", "opal_snapshot_-1.ckpt",
+                             "opal_snapshot_99999999999.ckpt", "opal_snapshot_1.ckpt/.."})
+        EXPECT_FALSE(rank_of(name)) << name;
+}
+
 TEST(CountedSnapshots, WriterKnowsRanksThatAreCounted)
 {
     const Store store;
@@ -118,7 +178,7 @@ TEST(CountedSnapshots, ACountedRankThatIsMissingIsNamed)
     const Store store;
     ASSERT_TRUE(store.save_counted(3));
     ASSERT_TRUE(store.save());
-    const auto rank = store.top() / "0" / rank_directory(1);
+    const auto rank = store.at(Store::text_of(1)).parent_path();
     store.write(Store::text_of(1), "# CONTEXT: ../../elsewhere\n");
     const auto refusal = [&] {
         const Result<SnapshotStore> all = SnapshotStore::open(store.top());

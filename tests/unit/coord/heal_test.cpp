@@ -22,14 +22,14 @@ constexpr uint32_t ranks = 3;
 class Healed
 {
   public:
-    explicit Healed(bool is_counted)
+    explicit Healed(bool is_counted) : layout_(is_counted ? Layout::groups : Layout::alone)
     {
         Result<SnapshotWriter> writer = store_.begin();
         EXPECT_TRUE(writer);
-        std::vector<SnapshotImage> images = Store::put_images(*writer, ranks);
+        std::vector<SnapshotImage> images = Store::put_images(*writer, ranks, layout_);
         uint64_t bytes = 0;
         for (SnapshotImage &image : images) {
-            const fs::path place = fs::path(writer->directory()) / rank_directory(image.rank);
+            const fs::path place = fs::path(writer->directory()) / place_of(image.rank, layout_);
             fs::remove(place / image.file);
             image::write_image(place / image.file, image::Model::random(image.rank + 1, 40));
             image.bytes = fs::file_size(place / image.file);
@@ -54,7 +54,7 @@ class Healed
     std::string said() const { return fmt::format("{}", fmt::join(said_, "\n")); }
     const Store &store() const { return store_; }
     bool is_whole() const { return store_.finished().size() == 1; }
-    fs::path directory(uint32_t rank) const { return store_.top() / "0" / rank_directory(rank); }
+    fs::path directory(uint32_t rank) const { return store_.top() / "0" / place_of(rank, layout_); }
     fs::path image(uint32_t rank) const
     {
         return directory(rank) / image_name(500 + static_cast<int>(rank));
@@ -62,6 +62,7 @@ class Healed
     std::string text(uint32_t rank) const { return store_.read(Store::text_of(rank)); }
 
   private:
+    Layout layout_;
     Store store_;
     std::vector<std::string> said_;
 };

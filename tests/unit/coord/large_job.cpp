@@ -5,6 +5,7 @@
 #include "coord/image_options.hpp"
 #include "coord/patience.hpp"
 #include "coord/snapshot.hpp"
+#include "image/rank_groups.hpp"
 #include "still_mpi.hpp"
 
 #include <algorithm>
@@ -124,9 +125,8 @@ class NoImage final : public Imager
         if (Result<void> made = is_real_ ? make(pid, place) : Result<void>(); !made)
             return made;
         Taken taken;
-        if (!place.previous.empty()) // SEQ/DIRECTORY OF THE RANK/IMAGE
-            taken.needs = {std::stoi(
-                std::filesystem::path(place.previous).parent_path().parent_path().filename())};
+        if (!place.previous.empty())
+            taken.needs = {snapshot_of(place.previous)};
         cut_ = loop_.after(0, std::move(events.cut));
         end_ = loop_.after(0, [taken, told = std::move(events.end)] { told(taken); });
         return {};
@@ -134,6 +134,13 @@ class NoImage final : public Imager
     bool is_stopped_for(std::chrono::milliseconds /*time*/) override { return false; }
 
   private:
+    // SEQ/DIRECTORY OF THE RANK/IMAGE, or with that of the rank's group in between.
+    static int snapshot_of(const std::filesystem::path &image)
+    {
+        const std::filesystem::path above = image.parent_path().parent_path();
+        const bool is_group = above.filename().string().starts_with(image::group_prefix);
+        return std::stoi((is_group ? above.parent_path() : above).filename());
+    }
     static Result<void> make(pid_t pid, const ImagePlace &place)
     {
         std::error_code failed;

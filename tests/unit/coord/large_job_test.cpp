@@ -112,6 +112,9 @@ TEST(LargeJob, HasRanksThatAreCounted)
             EXPECT_EQ(listed.counted, seq == 0 ? 1040U : 0U);
             const Snapshot snapshot = store->with_ranks(listed);
             ASSERT_EQ(snapshot.images.size(), 1040U);
+            EXPECT_EQ(store->image_path(snapshot, snapshot.images[1039]).find("/ranks_1/") !=
+                          std::string::npos,
+                      seq == 0);
             EXPECT_EQ(snapshot.images[1039].node, "n64");
             EXPECT_EQ(snapshot.needs(), seq == 0 ? std::set<int>() : std::set{0});
             const Result<void> whole = store->check(snapshot, Trust());

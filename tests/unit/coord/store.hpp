@@ -8,8 +8,10 @@
 #pragma once
 
 #include "coord/snapshot.hpp"
+#include "image/rank_groups.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +22,15 @@ namespace cryo::coord {
 
 inline constexpr const char *reference = "mine.ckpt";
 inline constexpr const char *meta = "global_snapshot_meta.data";
+
+// Where a snapshot has the directories of its ranks.
+enum class Layout : uint8_t { alone, groups };
+
+inline std::filesystem::path place_of(uint32_t rank, Layout layout)
+{
+    return std::filesystem::path(layout == Layout::groups ? image::group_directory(rank) : "") /
+           rank_directory(rank);
+}
 
 class Store
 {
@@ -72,11 +83,13 @@ class Store
             {.job = job, .series = series, .launcher = 412, .command = {"mpirun", "x"}});
     }
     // Writes the images, as the daemons do.
-    static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer, uint32_t ranks = 2)
+    static std::vector<SnapshotImage> put_images(const SnapshotWriter &writer, uint32_t ranks = 2,
+                                                 Layout layout = Layout::alone)
     {
+        EXPECT_TRUE(layout == Layout::alone || writer.make_groups(ranks));
         std::vector<SnapshotImage> images;
         for (uint32_t rank = 0; rank < ranks; rank++) {
-            const auto place = std::filesystem::path(writer.directory()) / rank_directory(rank);
+            const auto place = std::filesystem::path(writer.directory()) / place_of(rank, layout);
             std::filesystem::create_directory(place);
             const int pid = 500 + static_cast<int>(rank);
             const std::string text = "image " + std::to_string(writer.seq());
@@ -96,27 +109,28 @@ class Store
         return keep > 0 ? writer->keep(keep) : Result<void>();
     }
     // Of so many ranks that the metadata have no lines of them: each has its own beside its image.
-    Result<void> save_counted(uint32_t ranks) const
+    Result<void> save_counted(uint32_t ranks, Layout layout = Layout::groups) const
     {
         Result<SnapshotWriter> writer = begin();
         if (!writer)
             return writer.error();
         uint64_t bytes = 0;
-        for (SnapshotImage &image : put_images(*writer, ranks)) {
+        for (SnapshotImage &image : put_images(*writer, ranks, layout)) {
             image.is_counted = true;
             image.node = "n" + std::to_string(image.rank);
             bytes += image.bytes;
-            const auto directory =
-                Directory::open(writer->directory() + "/" + rank_directory(image.rank));
+            const auto directory = Directory::open(std::filesystem::path(writer->directory()) /
+                                                   place_of(image.rank, layout));
             if (Result<void> done = describe_image(*directory, image); !done)
                 return done;
         }
         return writer->commit_counted(ranks, bytes);
     }
     // A rank's own metadata, in the first snapshot.
-    static std::string text_of(uint32_t rank)
+    static std::string text_of(uint32_t rank, Layout layout = Layout::groups)
     {
-        return std::string(reference) + "/0/" + rank_directory(rank) + "/" + local_metadata_name;
+        return std::filesystem::path(reference) / "0" / place_of(rank, layout) /
+               local_metadata_name;
     }
     // The numbers of the finished snapshots, each of which must be complete.
     std::vector<int> finished() const

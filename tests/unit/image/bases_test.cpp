@@ -50,6 +50,20 @@ TEST_F(Bases, AreInTheOtherSnapshotsOfTheJob)
     EXPECT_EQ(base_of(path("7/opal_snapshot_3.ckpt")), path("0/opal_snapshot_3.ckpt"));
 }
 
+TEST_F(Bases, MayLieInGroupsOfRanks)
+{
+    const Committed base = put("0/ranks_4/opal_snapshot_5000.ckpt");
+    put("0/ranks_3/opal_snapshot_5000.ckpt");
+    const std::string delta = put_delta("1/opal_snapshot_5000.ckpt", base);
+    EXPECT_EQ(base_of(delta), path("0/ranks_4/opal_snapshot_5000.ckpt"));
+    const std::string other = put_delta("2/ranks_4/opal_snapshot_5000.ckpt", base);
+    EXPECT_EQ(base_of(other), path("0/ranks_4/opal_snapshot_5000.ckpt"));
+    fs::create_directory(dir_ / "far");
+    fs::rename(dir_ / "0/ranks_4", dir_ / "far/away");
+    fs::create_directory_symlink(dir_ / "far/away", dir_ / "0/ranks_4");
+    EXPECT_NE(base_of(delta).find(not_there), std::string::npos);
+}
+
 TEST_F(Bases, OfAnotherRankAreNone)
 {
     const Committed base = put("0/opal_snapshot_4.ckpt");
