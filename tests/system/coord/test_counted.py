@@ -72,7 +72,8 @@ class Counted(jobs.Case):
 
     @staticmethod
     def rank(top, seq, number):
-        return top / str(seq) / "ranks_0" / f"opal_snapshot_{number}.ckpt"
+        group = top / str(seq) / "ranks_0"
+        return (group if group.exists() else group.parent) / f"opal_snapshot_{number}.ckpt"
 
     def image(self, top, seq, number):
         return next(self.rank(top, seq, number).glob("cryo_context.*"))
