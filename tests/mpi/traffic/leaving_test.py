@@ -17,6 +17,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import job_test  # noqa: E402
 import recover_test  # noqa: E402
 
+# How the launcher ends, by the signal as it is, says nothing then: only how the ranks have ended does.
+POLICY = """[[fault]]
+signals = ["SEGV"]
+limit = 5
+"""
+
 
 def main():
     parser = job_test.options_of_jobs(__doc__, patience=90, generations=1)
@@ -32,7 +38,7 @@ def main():
 
 def run(jobs, options):
     policy = jobs.directory / "policy.toml"
-    policy.write_text(recover_test.POLICY, encoding="utf-8")
+    policy.write_text(POLICY, encoding="utf-8")
     jobs.hold()
     jobs.start([*jobs.command("cr_run"), f"--recover={policy}", "--interval", "200ms", "--into",
                 f"{jobs.directory}/kept", *shlex.split(options.mpirun), "-n", str(options.ranks),
