@@ -5,6 +5,7 @@
 
 #include "resources/descriptor_text.hpp"
 #include "resources/fifo_ends.hpp"
+#include "resources/object_rights.hpp"
 #include "resources/reopening.hpp"
 
 #include <algorithm>
@@ -277,6 +278,12 @@ Result<void> open_inside(Opening &opening, const image::Pipe &pipe, const image:
         }
         if (Result<void> kept = opening.keep(std::move(own), id); !kept)
             return kept;
+    }
+    // Last, as a mode may forbid to open an end once more.
+    if (!named) {
+        if (std::string lost = give_object_rights(ends->writer.get(), file, opening.trust(), what);
+            !lost.empty())
+            opening.notice(std::move(lost));
     }
     return {};
 }

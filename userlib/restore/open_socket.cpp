@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
-#include "resources/descriptor_text.hpp"
-#include "resources/socket/connect_lent.hpp"
+#include "resources/object_rights.hpp"
 #include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"
@@ -26,6 +25,13 @@ Result<void> keep_socket(Planning &p, Fd fd, const image::Socket &saved)
     const image::OpenFile &open_file = p.saved.open_files().at(saved.open_file);
     if (Result<void> set = set_flags(fd.get(), open_file.flags, "a socket"); !set)
         return set;
+    const auto file = p.saved.files().find(open_file.file);
+    if (file != p.saved.files().end()) {
+        if (std::string lost =
+                resources::give_object_rights(fd.get(), file->second, *p.options.trust, "a socket");
+            !lost.empty())
+            notice_once(p, std::move(lost));
+    }
     Result<int> kept = keep_open(p, std::move(fd), saved.open_file);
     if (!kept)
         return kept.error();
@@ -189,6 +195,7 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
         p.unfilled.push_back({saved.open_file, 0, {}});
     if (Result<void> done = resources::start_raw(*opening_of(p), made->get(), saved); !done)
         return done;
+        return done;
     return keep_socket(p, std::move(*made), saved);
 }
 
@@ -269,6 +276,7 @@ Result<void> open_sockets(Planning &p)
 {
     p.namesakes = std::make_shared<Namesakes>(p);
     free_addresses(p);
+        return done;
     if (Result<void> done = bind_renamed(p); !done)
         return done;
     for (const int turn : {1, 2, 3}) {

@@ -67,6 +67,25 @@ TEST(Pipes, WhatIsInOneIsThereAgain)
     EXPECT_EQ(read_some(opening.fd(1)), "more");
 }
 
+TEST(Pipes, OneHasItsOwnerAndItsMode)
+{
+    OwnPipe pipe;
+    ASSERT_EQ(fchmod(pipe.reader.get(), 0640), 0);
+    const bool may = fchown(pipe.reader.get(), 12340, 12350) == 0;
+    OwnSaving saving;
+    saving.add(std::move(pipe.reader));
+    saving.add(std::move(pipe.writer));
+    save_all_of(saving);
+    OwnOpening opening(saving);
+    open_all_of(opening);
+    struct stat now = {};
+    ASSERT_EQ(fstat(opening.fd(2), &now), 0);
+    EXPECT_EQ(now.st_mode & 07777, 0640U);
+    EXPECT_EQ(now.st_uid, may ? 12340 : getuid());
+    EXPECT_EQ(now.st_gid, may ? 12350 : getgid());
+    EXPECT_TRUE(opening.notices().empty());
+}
+
 TEST(Pipes, PacketsStayApart)
 {
     OwnPipe pipe(O_DIRECT | O_NONBLOCK);
