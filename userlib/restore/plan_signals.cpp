@@ -106,6 +106,15 @@ void queue_signal(Planning &p, const image::PendingSignal &record, uint16_t pid,
                      {result(pid), result(tid), value(record.signal), data});
 }
 
+// A timer may outlive the thread that it is for: then it runs on, and its signals go nowhere.
+bool is_for_nobody(const Planning &p, const image::Timer &timer)
+{
+    return (timer.notify & SIGEV_THREAD_ID) != 0 &&
+           std::none_of(
+               p.saved.threads().begin(), p.saved.threads().end(),
+               [&](const image::Thread &thread) { return thread.tid == timer.notify_tid; });
+}
+
 bool is_target_of_timer(const Planning &p, uint32_t tid)
 {
     return std::any_of(p.saved.of<image::Timer>().begin(), p.saved.of<image::Timer>().end(),
@@ -138,11 +147,12 @@ Result<void> plan_posix_timer(Planning &p, const image::Timer &timer)
         return Error(ENOTSUP, what + " measures the CPU time of a process or thread by its id; it "
                                      "cannot be restored with --no-restore-pid");
     sigevent event = {};
-    event.sigev_notify = static_cast<int>(timer.notify);
+    const bool to_nobody = is_for_nobody(p, timer);
+    event.sigev_notify = to_nobody ? SIGEV_NONE : static_cast<int>(timer.notify);
     event.sigev_signo = static_cast<int>(timer.signal);
     event.sigev_value.sival_ptr = reinterpret_cast<void *>(timer.value);
     const Operand data = program.data(&event, sizeof(event));
-    if ((timer.notify & SIGEV_THREAD_ID) != 0) {
+    if ((timer.notify & SIGEV_THREAD_ID) != 0 && !to_nobody) {
         const auto tid = p.tid_slots.find(timer.notify_tid);
         if (tid == p.tid_slots.end())
             return Error(EINVAL, what + fmt::format(" is for thread {}, which the image does not "
