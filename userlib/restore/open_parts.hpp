@@ -105,6 +105,9 @@ Result<void> finish_connections(Planning &p);
 // have addresses of their family; and making them, with their connections.
 std::vector<resources::TcpEnd> waiting_callers(const Planning &p);
 Result<void> open_waiting(Planning &p);
+// open_ended.cpp: TCP connections that have ended, while no other socket has their addresses yet.
+std::vector<resources::TcpEnd> ended_ends(const Planning &p);
+Result<void> open_ended(Planning &p);
 // UNIX sockets at which the process listens, as its peers are to see. cr_restart's descriptors of
 // those that wait in messages are spared until then, and closed.
 std::set<int> spared_listeners(const Planning &p);

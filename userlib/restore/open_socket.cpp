@@ -276,6 +276,7 @@ Result<void> open_sockets(Planning &p)
 {
     p.namesakes = std::make_shared<Namesakes>(p);
     free_addresses(p);
+    if (Result<void> done = open_ended(p); !done)
         return done;
     if (Result<void> done = bind_renamed(p); !done)
         return done;

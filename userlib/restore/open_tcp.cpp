@@ -276,6 +276,8 @@ void free_addresses(const Planning &p)
         ends.push_back(caller);
         ends.push_back({caller.peer, caller.local});
     }
+    for (const TcpEnd &end : ended_ends(p))
+        ends.push_back(end);
     resources::end_lingering(ends);
 }
 

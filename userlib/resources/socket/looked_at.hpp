@@ -42,6 +42,9 @@ using LookedAt = std::map<uint64_t, SeenSocket>; // by inode
 // packets could not be sent again as they were.
 std::string save_senders(Saving &saving, const LookedAt &sockets, const SeenSocket &socket,
                          const image::Socket &record, const std::string &cwd);
+// save_connections.cpp. The peer that a TCP socket had whose connection has ended, in the format of
+// bind(2); empty: the kernel does not tell.
+std::string former_peer(int fd);
 // save_udp.cpp. Whether it is connected by UDP from and to addresses that every machine has.
 // Neither end knows of the other: who has the peer's address makes no difference.
 bool is_on_loopback(const capture::SocketLook &look);

@@ -4,10 +4,22 @@
 
 #include "look/tcp_look.hpp"
 
+#include <algorithm>
+#include <sys/socket.h>
+
 namespace cryo::resources {
 
 using capture::SocketLook;
 using capture::SocketQueue;
+
+std::string former_peer(int fd)
+{
+    sockaddr_storage peer = {};
+    socklen_t size = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &size) != 0)
+        return {};
+    return std::string(reinterpret_cast<const char *>(&peer), std::min<size_t>(size, sizeof(peer)));
+}
 
 // TCP: both ends are in the checkpoint, so a restart can connect them again.
 void Sockets::look_at_connections()

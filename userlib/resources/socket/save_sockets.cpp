@@ -392,9 +392,12 @@ Result<void> Sockets::save_sockets()
         } else if (look.ended) {
             record.state = SocketState::closed;
             record.shutdown = 3; // reads find the end, not a missing connection
-            saving_.notice(fmt::format("{}: {}, whose connection has ended, comes "
-                                       "back without its names (getsockname, SO_PEERNAME)",
-                                       descriptor_text(*seen), name));
+            const std::string peer = former_peer(seen->shared.get());
+            record.peer = image::as_bytes(saving_.keep(peer));
+            if (!InternetAddress(look.local).is_loopback() || !InternetAddress(peer).is_loopback())
+                saving_.notice(fmt::format("descriptor {}: {}, whose connection has ended, comes "
+                                           "back without its names (getsockname, SO_PEERNAME)",
+                                           seen->fd, name));
             if (look.unread && !close_)
                 saving_.refuse(*seen, name + ", whose connection has ended, with unread bytes",
                                "read them before the checkpoint, or let --sockets=close drop them",
