@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <linux/if_packet.h>
+#include <linux/net_tstamp.h>
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -58,10 +59,12 @@ inline constexpr SocketOption socket_options[] = {
     {SOL_SOCKET, SO_BUF_LOCK, 0, 0}, // after the sizes, which set the lock themselves
     {SOL_SOCKET, SO_RCVLOWAT, 0, 0},
     {SOL_SOCKET, SO_MARK, 0, 0},
-    // The interfaces to send to groups come before the socket's own: once it is bound to one, a
+    // The interfaces to send by come before the socket's own: once it is bound to one, a
     // socket may choose no other, but it keeps what it has chosen before.
     {IPPROTO_IP, IP_MULTICAST_IF, AF_INET, SOCK_DGRAM}, // the kernel tells an address only
     {IPPROTO_IPV6, IPV6_MULTICAST_IF, AF_INET6, SOCK_DGRAM},
+    {IPPROTO_IP, IP_UNICAST_IF, AF_INET, SOCK_DGRAM},
+    {IPPROTO_IPV6, IPV6_UNICAST_IF, AF_INET6, SOCK_DGRAM},
     {SOL_SOCKET, SO_BINDTODEVICE, AF_INET, 0},
     {SOL_SOCKET, SO_TIMESTAMP, 0, 0},
     {SOL_SOCKET, SO_TIMESTAMPNS, 0, 0},
@@ -157,6 +160,8 @@ inline constexpr RareOption rare_options[] = {
     {{SOL_SOCKET, SO_ZEROCOPY, AF_INET, 0}},
     {{SOL_SOCKET, SO_MAX_PACING_RATE, 0, 0}, 0xffffffff},
     {{SOL_SOCKET, SO_TIMESTAMPING, 0, SOCK_DGRAM}},
+    {{SOL_SOCKET, SO_TIMESTAMPING, 0, SOCK_STREAM}},
+    {{SOL_SOCKET, SO_TXTIME, 0, SOCK_DGRAM}},
     {{SOL_SOCKET, so_timestamp_new, 0, 0}},
     {{SOL_SOCKET, so_timestampns_new, 0, 0}},
     {{SOL_SOCKET, so_rcvmark, 0, 0}},
@@ -219,20 +224,34 @@ inline bool is_time(int level, int name)
     return level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
 }
 
+// The kernel tells its number in network order.
+inline bool is_unicast_interface(int level, int name)
+{
+    return (level == IPPROTO_IP && name == IP_UNICAST_IF) ||
+           (level == IPPROTO_IPV6 && name == IPV6_UNICAST_IF);
+}
+
 // The value is a hash of the interface's name, as another host may number interfaces otherwise.
 inline bool is_interface(int level, int name)
 {
     return (level == SOL_SOCKET && name == SO_BINDTODEVICE) ||
-           (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF);
+           (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF) ||
+           is_unicast_interface(level, name);
 }
 
-inline bool is_window_limit(int level, int name)
+// How a connection is opened, which no connection can be told any more.
+inline bool is_fast_open(int level, int name)
 {
-    return level == IPPROTO_TCP && name == TCP_WINDOW_CLAMP;
+    return level == IPPROTO_TCP && (name == TCP_FASTOPEN_CONNECT || name == TCP_FASTOPEN_NO_COOKIE);
 }
 
-// False: of a connection, for which the kernel chooses one.
-inline bool read_window_limit(int fd, uint64_t &value)
+inline bool is_without_connection(int level, int name)
+{
+    return (level == IPPROTO_TCP && name == TCP_WINDOW_CLAMP) || is_fast_open(level, name);
+}
+
+// False: of a connection, for which the kernel chooses one, or which has no use for it.
+inline bool read_without_connection(int fd, int name, uint64_t &value)
 {
     tcp_info info = {};
     socklen_t size = sizeof(info);
@@ -241,10 +260,26 @@ inline bool read_window_limit(int fd, uint64_t &value)
         return false;
     int found = 0;
     size = sizeof(found);
-    if (getsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &found, &size) != 0)
+    if (getsockopt(fd, IPPROTO_TCP, name, &found, &size) != 0)
         return false;
     value = static_cast<uint64_t>(found);
     return true;
+}
+
+// The numbers of these begin where the option is set (SOF_TIMESTAMPING_OPT_ID).
+inline bool is_numbered(int fd, int level, int name, uint64_t value)
+{
+    int kind = 0;
+    socklen_t size = sizeof(kind);
+    return level == SOL_SOCKET && name == SO_TIMESTAMPING &&
+           (value & SOF_TIMESTAMPING_OPT_ID) != 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &size) == 0 && kind == SOCK_STREAM;
+}
+
+// A structure of two ints.
+inline bool is_double(int level, int name)
+{
+    return level == SOL_SOCKET && (name == SO_LINGER || name == SO_TXTIME);
 }
 
 inline bool is_peek_offset(int level, int name)
@@ -294,8 +329,11 @@ inline bool read_interface(int fd, int level, int name, uint64_t &value)
     const bool by_name = level == SOL_SOCKET;
     socklen_t size = by_name ? IF_NAMESIZE : sizeof(chosen.ifr_ifindex);
     void *const answer = by_name ? static_cast<void *>(chosen.ifr_name) : &chosen.ifr_ifindex;
-    if (getsockopt(fd, level, name, answer, &size) != 0 ||
-        (chosen.ifr_ifindex != 0 && ioctl(fd, SIOCGIFNAME, &chosen) != 0))
+    if (getsockopt(fd, level, name, answer, &size) != 0)
+        return false;
+    if (is_unicast_interface(level, name))
+        chosen.ifr_ifindex = static_cast<int>(ntohl(static_cast<uint32_t>(chosen.ifr_ifindex)));
+    if (chosen.ifr_ifindex != 0 && ioctl(fd, SIOCGIFNAME, &chosen) != 0)
         return false;
     value = interface_value(chosen.ifr_name);
     return true;
@@ -318,7 +356,8 @@ inline int choose_interface(int fd, int level, int option, uint64_t value)
     const unsigned index = value == 0 ? 0 : if_nametoindex(name);
     if (value != 0 && index == 0)
         return ENODEV; // it has gone since
-    return setsockopt(fd, level, option, &index, sizeof(index)) == 0 ? 0 : errno;
+    const uint32_t number = is_unicast_interface(level, option) ? htonl(index) : index;
+    return setsockopt(fd, level, option, &number, sizeof(number)) == 0 ? 0 : errno;
 }
 
 // The kernel doubles the value that is set, and getsockopt returns the double.
@@ -355,11 +394,11 @@ inline bool read_socket_option(int fd, int level, int name, uint64_t &value)
         return read_interface(fd, level, name, value);
     if (is_segment_limit(level, name))
         return read_segment_limit(fd, value);
-    if (is_window_limit(level, name))
-        return read_window_limit(fd, value);
+    if (is_without_connection(level, name))
+        return read_without_connection(fd, name, value);
     uint64_t got = 0;
-    socklen_t size = level == SOL_SOCKET && name == SO_LINGER ? 8 : 4;
-    if (getsockopt(fd, level, name, &got, &size) != 0)
+    socklen_t size = is_double(level, name) ? 8 : 4;
+    if (getsockopt(fd, level, name, &got, &size) != 0 || is_numbered(fd, level, name, got))
         return false;
     const bool none = is_peek_offset(level, name) && static_cast<int32_t>(got) < 0;
     value = none ? no_peek_offset : got;
@@ -378,8 +417,7 @@ inline int set_socket_option(int fd, int level, int name, uint64_t value)
     } else {
         if (is_doubled(level, name))
             value /= 2;
-        result =
-            setsockopt(fd, level, name, &value, level == SOL_SOCKET && name == SO_LINGER ? 8 : 4);
+        result = setsockopt(fd, level, name, &value, is_double(level, name) ? 8 : 4);
     }
     return result == 0 ? 0 : errno;
 }

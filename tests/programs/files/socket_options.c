@@ -2,11 +2,13 @@
 // Options of sockets that hardly a program sets: of TCP, also listening, UDP and UNIX sockets.
 #include "probe.h"
 
+#include <linux/net_tstamp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-enum { LISTENS = 1 << 16 };
+// The loopback interface has the number 1, here in network order.
+enum { LISTENS = 1 << 16, FIRST_INTERFACE = 1 << 24 };
 
 static const struct option {
     const char *text;
@@ -42,6 +44,15 @@ static const struct option {
      6000},
     {"IPV6_ADDR_PREFERENCES", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, 72, 0x402},
     {"SO_PASSSEC of a UNIX socket", AF_UNIX, SOCK_DGRAM, SOL_SOCKET, SO_PASSSEC, 1},
+    {"TCP_TX_DELAY", AF_INET, SOCK_STREAM, IPPROTO_TCP, TCP_TX_DELAY, 1000},
+    {"TCP_FASTOPEN_CONNECT", AF_INET, SOCK_STREAM, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1},
+    {"TCP_FASTOPEN_NO_COOKIE", AF_INET, SOCK_STREAM | LISTENS, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE,
+     1},
+    {"SO_TIMESTAMPING of TCP", AF_INET, SOCK_STREAM, SOL_SOCKET, SO_TIMESTAMPING, 0x18},
+    {"SO_TIMESTAMPING of a listener", AF_INET6, SOCK_STREAM | LISTENS, SOL_SOCKET, SO_TIMESTAMPING,
+     0x18},
+    {"IP_UNICAST_IF", AF_INET, SOCK_DGRAM, IPPROTO_IP, IP_UNICAST_IF, FIRST_INTERFACE},
+    {"IPV6_UNICAST_IF", AF_INET6, SOCK_DGRAM, IPPROTO_IPV6, IPV6_UNICAST_IF, FIRST_INTERFACE},
     {"SO_DONTROUTE of a UNIX socket", AF_UNIX, SOCK_STREAM, SOL_SOCKET, SO_DONTROUTE, 1},
 };
 enum { COUNT = sizeof(options) / sizeof(*options) };
@@ -66,6 +77,17 @@ static int with_priority(void)
     return fd;
 }
 
+// When packets are to be sent, by a clock that every user may choose; a structure of two numbers.
+static const struct sock_txtime sending = {.clockid = CLOCK_MONOTONIC,
+                                           .flags = SOF_TXTIME_REPORT_ERRORS};
+
+static int with_times(void)
+{
+    const int fd = (int)PROBE_TRY(socket(AF_INET, SOCK_DGRAM, 0));
+    PROBE_TRY(setsockopt(fd, SOL_SOCKET, SO_TXTIME, &sending, sizeof sending));
+    return fd;
+}
+
 int main(int argc, char **argv)
 {
     probe_start(argc, argv);
@@ -79,9 +101,10 @@ int main(int argc, char **argv)
             PROBE_TRY(listen(sockets[i], 1));
         }
     }
-    const int urgent = with_priority();
+    const int urgent = with_priority(), timed = with_times();
     do {
         probe_ready();
+        PROBE_SABOTAGE("SO_TXTIME", dup2(PROBE_TRY(socket(AF_INET, SOCK_DGRAM, 0)), timed));
         PROBE_SABOTAGE("IP_MINTTL", setsockopt(sockets[2], IPPROTO_IP, IP_MINTTL, &(int){0}, 4));
         for (int i = 0; i < COUNT; i++) {
             if (sockets[i] >= 0) {
@@ -90,6 +113,11 @@ int main(int argc, char **argv)
             }
         }
         probe_equal("IP_TOS", service, value_of(urgent, IPPROTO_IP, IP_TOS));
+        struct sock_txtime times = {0};
+        socklen_t size = sizeof times;
+        PROBE_TRY(getsockopt(timed, SOL_SOCKET, SO_TXTIME, &times, &size));
+        probe_equal("clock of SO_TXTIME", sending.clockid, times.clockid);
+        probe_equal("flags of SO_TXTIME", sending.flags, times.flags);
         probe_equal("SO_PRIORITY", priority, value_of(urgent, SOL_SOCKET, SO_PRIORITY));
     } while (probe_more());
     return probe_pass();

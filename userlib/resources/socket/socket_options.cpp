@@ -20,6 +20,9 @@ std::string describe_failure(int level, int name, uint64_t value, int why)
     if (level == IPPROTO_IPV6 && name == IPV6_MULTICAST_IF && why == ENODEV)
         return "there is no network device here with the name of that by which a socket sends to "
                "groups of multicasts (IPV6_MULTICAST_IF): give one that name before the restart";
+    if (image::is_unicast_interface(level, name) && why == ENODEV)
+        return "there is no network device here with the name of that by which a socket sends "
+               "(IP_UNICAST_IF, IPV6_UNICAST_IF): give one that name before the restart";
     if (level == IPPROTO_IP && name == IP_MULTICAST_IF && why == EADDRNOTAVAIL) {
         char address[INET_ADDRSTRLEN] = "";
         inet_ntop(AF_INET, &value, address, sizeof(address));
@@ -43,10 +46,11 @@ Result<void> set_socket_options(int fd, const image::Socket &saved)
         if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY &&
             (saved.state == image::SocketState::pair || saved.state == image::SocketState::kept))
             continue;
+            continue;
         if (!image::read_socket_option(fd, level, name, now) || now == saved.options[i + 2])
             continue;
         if (const int why = image::set_socket_option(fd, level, name, saved.options[i + 2]);
-            why != 0)
+            why != 0 && !(why == EOPNOTSUPP && image::is_fast_open(level, name))) // about speed
             return Error(why, describe_failure(level, name, saved.options[i + 2], why));
     }
     return {};
