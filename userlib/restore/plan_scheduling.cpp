@@ -8,14 +8,46 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 namespace cryo::restore {
 
 namespace {
 
+// As sched_setattr(2) takes it.
+struct SchedAttr {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t runtime, deadline, period;
+};
+
 int own_policy()
 {
     return sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+}
+
+// A time slice that the program has asked for, once the policy and the nice value are there.
+void plan_slice(Planning &p, const image::Thread &thread, int nice, const std::string &who)
+{
+    const bool is_fair = thread.policy == SCHED_OTHER || thread.policy == SCHED_BATCH;
+    if (thread.deadline_runtime == 0 || !is_fair)
+        return;
+    SchedAttr attr = {};
+    if (syscall(SYS_sched_getattr, 0, &attr, sizeof(attr), 0) != 0 || attr.runtime == 0) {
+        notice_once(p, "threads have no time slices of their own (sched_setattr): this kernel has "
+                       "none, as those before Linux 6.12");
+        return;
+    }
+    attr = {};
+    attr.size = sizeof(attr);
+    attr.policy = thread.policy;
+    attr.flags = thread.sched_flags & 1;
+    attr.nice = nice;
+    attr.runtime = thread.deadline_runtime;
+    p.plan.program.call(who + "setting its time slice", SYS_sched_setattr,
+                        {value(0), p.plan.program.data(&attr, sizeof(attr)), value(0)});
 }
 
 } // namespace
@@ -62,13 +94,16 @@ void plan_scheduling(Planning &p, const image::Thread &thread, const std::string
                       program.data(&param, sizeof(param))});
     }
     const int nice = getpriority(PRIO_PROCESS, 0);
-    if (!may_have_nice(thread.nice))
+    const bool may = may_have_nice(thread.nice);
+    if (!may)
         notice_once(p, fmt::format("the processes keep the nice value of cr_restart, {}: lowering "
                                    "it needs a privilege",
                                    nice));
     else if (thread.nice != nice)
         program.call(who + "setting its nice value", SYS_setpriority,
                      {value(PRIO_PROCESS), value(0), value(thread.nice)});
+    if (may_have_policy(policy))
+        plan_slice(p, thread, may ? thread.nice : nice, who);
 }
 
 } // namespace cryo::restore

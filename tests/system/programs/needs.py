@@ -177,6 +177,7 @@ CHECKS = {
     "io_flusher": lambda: _accepted(157, 58, 0, 0, 0, 0),
     "mdwe": lambda: _accepted(157, 66, 0, 0, 0, 0),
     "mdwe_no_inherit": lambda: _kernel(6, 6),  # trying it out could not be undone
+    "time_slice": lambda: _kernel(6, 12),
     "speculation": _chooses_speculation,
     "segment_limit": _tells_segment_limit,
     "loginuid": lambda: _read("/proc/self/loginuid").strip() == "4294967295",

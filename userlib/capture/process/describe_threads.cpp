@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <linux/ioprio.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,6 +26,18 @@ struct SchedAttr {
     uint32_t priority;
     uint64_t runtime, deadline, period;
 };
+
+// A thread that is scheduled fairly may have asked for a time slice of its own (Linux 6.12 and
+// later): then it is another one than ours, which has not. 0: it has not.
+uint64_t own_slice(const SchedAttr &attr)
+{
+    static const uint64_t usual = [] {
+        SchedAttr ours = {};
+        return syscall(SYS_sched_getattr, 0, &ours, sizeof(ours), 0) == 0 ? ours.runtime : 0;
+    }();
+    const bool is_fair = attr.policy == SCHED_OTHER || attr.policy == SCHED_BATCH;
+    return is_fair && attr.runtime != usual ? attr.runtime : 0;
+}
 
 // The main thread's values are the process's, and have been read already.
 Result<std::string> status_of(Description &d, const agent::ThreadFacts &facts,
@@ -103,6 +116,7 @@ Result<image::Thread> describe_thread(Description &d, const agent::ThreadFacts &
     t.sched_flags = static_cast<uint32_t>(attr.flags);
     t.nice = attr.nice;
     t.priority = attr.priority;
+    t.deadline_runtime = own_slice(attr);
     std::string cpus(1024, 0);
     const long used = syscall(SYS_sched_getaffinity, facts.tid, cpus.size(), cpus.data());
     if (used < 0)
