@@ -2,9 +2,13 @@
 #include "resources/about_process.hpp"
 
 #include "look/proc.hpp"
+#include "resources/paths.hpp"
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <iterator>
+#include <sys/stat.h>
 
 namespace cryo::resources {
 
@@ -12,7 +16,6 @@ namespace cryo::resources {
 // opened.
 std::optional<AboutProcess> about_process(std::string_view path)
 {
-    constexpr std::string_view processes = "/proc/";
     constexpr std::string_view names[] = {"",
                                           "cgroup",
                                           "cmdline",
@@ -34,8 +37,17 @@ std::optional<AboutProcess> about_process(std::string_view path)
                                           "status",
                                           "task",
                                           "wchan"};
+    const std::optional<AboutProcess> about = in_directory_of_process(path);
+    return about && std::ranges::find(names, about->name) != std::end(names) ? about : std::nullopt;
+}
+
+std::optional<AboutProcess> in_directory_of_process(std::string_view path)
+{
+    constexpr std::string_view processes = "/proc/";
     if (!path.starts_with(processes))
         return std::nullopt;
+    if (path.ends_with(gone))
+        path.remove_suffix(gone.size());
     path.remove_prefix(processes.size());
     if (path.empty() || path.front() < '1' || path.front() > '9')
         return std::nullopt;
@@ -47,8 +59,18 @@ std::optional<AboutProcess> about_process(std::string_view path)
     if (path == "/" || (!path.empty() && path.front() != '/'))
         return std::nullopt;
     about.name = path.empty() ? path : path.substr(1);
-    return std::ranges::find(names, about.name) != std::end(names) ? std::optional(about)
-                                                                   : std::nullopt;
+    return about.name.find('/') == std::string_view::npos && !about.name.starts_with('.')
+               ? std::optional(about)
+               : std::nullopt;
+}
+
+std::optional<AboutProcess> about_ended(const Seen &seen)
+{
+    if (!S_ISREG(seen.status.st_mode) && !S_ISDIR(seen.status.st_mode))
+        return std::nullopt;
+    const std::optional<AboutProcess> about = in_directory_of_process(seen.link);
+    const bool is_there = !about || kill(static_cast<pid_t>(about->pid), 0) == 0 || errno != ESRCH;
+    return is_there || is_named(seen) ? std::nullopt : about;
 }
 
 } // namespace cryo::resources

@@ -5,7 +5,10 @@
 //
 //     if (const std::optional<AboutProcess> about = about_process("/proc/412/stat"))
 //         ... about->pid, about->name ... // 412, "stat"
+//     if (about_ended(seen)) // whatever it is called: nothing can be learned from it any more
 #pragma once
+
+#include "resources/seen.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -20,5 +23,9 @@ struct AboutProcess {
 
 // Nothing: it is none of these files.
 std::optional<AboutProcess> about_process(std::string_view path);
+// Any file of /proc that lies in a process's directory itself, or that directory.
+std::optional<AboutProcess> in_directory_of_process(std::string_view path);
+// A file or directory like that about a process that has ended and was waited for.
+std::optional<AboutProcess> about_ended(const Seen &seen);
 
 } // namespace cryo::resources

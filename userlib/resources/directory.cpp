@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Directories, and the position up to which one has been read. Requests to be told of changes
 // (F_NOTIFY) are refused: the kernel shows none.
+#include "resources/about_process.hpp"
 #include "resources/every_kind.hpp"
 #include "resources/paths.hpp"
 
@@ -48,7 +49,7 @@ constexpr ByName by_name = {.flags = O_DIRECTORY, .go_to = go_to_entry};
 } // namespace
 
 const Kind directory_kind = {
-    .is = is_file<S_IFDIR>,
+    .is = [](const Seen &seen) { return is_file<S_IFDIR>(seen) && !about_ended(seen); },
     .save = save,
     .by_name = &by_name,
 };

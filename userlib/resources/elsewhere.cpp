@@ -1,23 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How sockets are recognised, which have a folder of their own (socket/), and what cannot be saved.
+// How sockets are recognised, which have a folder of their own (socket/), and what no descriptor
+// leads to.
 #include "resources/every_kind.hpp"
 
 #include <sys/stat.h>
 
 namespace cryo::resources {
-
-namespace {
-
-std::string_view refused(const Seen &seen)
-{
-    if (seen.link == "anon_inode:[io_uring]")
-        return "a ring, of which the kernel does not tell whether requests are under way,";
-    if (seen.link == "anon_inode:[fanotify]")
-        return "a group whose events can only be taken, and may keep other processes waiting,";
-    return "a kernel object,";
-}
-
-} // namespace
 
 const Kind socket_kind = {
     .link = "socket:[",
@@ -25,10 +13,5 @@ const Kind socket_kind = {
 };
 // Memory of the kernel's that has no descriptor.
 const Kind shared_memory_kind = {.is = [](const Seen &) { return false; }};
-const Kind other_kind = {
-    .is = [](const Seen &) { return true; },
-    .has_own_file = true,
-    .refused = refused,
-};
 
 } // namespace cryo::resources

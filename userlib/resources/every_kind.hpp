@@ -2,7 +2,7 @@
 //
 // The kinds by their names, for the table in kinds.cpp. Each is defined in the source of its name;
 // FIFOs in that of pipes, masters in that of terminals, block and character devices in device.cpp,
-// sockets in elsewhere.cpp.
+// sockets and shared memory in elsewhere.cpp.
 #pragma once
 
 #include "image/file_kinds.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Regular files that are opened by their names. capture/files/file_contents.cpp chooses those whose
 // contents are saved (contents.hpp), and restore/open_regular.cpp makes them.
+#include "resources/about_process.hpp"
 #include "resources/every_kind.hpp"
 #include "resources/paths.hpp"
 
@@ -33,7 +34,7 @@ constexpr ByName by_name = {.check = check, .go_to = go_to};
 } // namespace
 
 const Kind regular_kind = {
-    .is = has_path,
+    .is = [](const Seen &seen) { return has_path(seen) && !about_ended(seen); },
     .refused = refused,
     .by_name = &by_name,
 };

@@ -269,7 +269,7 @@ bool is_opened_before_execve(const Saved &first)
     return !first.of<image::Pidfd>().empty() ||
            std::ranges::any_of(first.open_files(), [&](const auto &entry) {
                const auto file = first.files().find(entry.second.file);
-               if (file == first.files().end())
+               if (file == first.files().end() || file->second.kind == image::FileKind::other)
                    return false;
                const auto about = resources::about_process(file->second.path);
                return about && (about->pid != first.process.pid ||

@@ -5,6 +5,7 @@
 #include "capture/session/session.hpp"
 #include "look/same_open_file.hpp"
 #include "look/together.hpp"
+#include "resources/about_process.hpp"
 #include "resources/kinds.hpp"
 
 #include <algorithm>
@@ -53,6 +54,11 @@ Result<void> in_parts(std::vector<Seen> &all,
         const std::span<Seen> rest = std::span(all).subspan(number * most);
         return work(rest.first(std::min(most, rest.size())));
     });
+}
+
+bool is_refused_anyway(const Seen &seen)
+{
+    return resources::kind_of(seen) == FileKind::other && !resources::about_ended(seen);
 }
 
 Seen copy_of(const Seen &one)
@@ -256,7 +262,7 @@ Result<std::map<size_t, Fd>> DescriptorLook::doubtful()
     std::map<std::pair<dev_t, ino_t>, std::vector<size_t>> inodes;
     for (size_t i = 0; i < descriptors_.size(); i++) {
         const Seen &one = descriptors_[i];
-        if (resources::kind_of(one) != FileKind::other) // else it is refused anyway
+        if (!is_refused_anyway(one))
             inodes[{one.status.st_dev, one.status.st_ino}].push_back(i);
     }
     std::vector<std::set<size_t>> places(holders_.size());
@@ -335,7 +341,7 @@ Result<void> DescriptorLook::share()
     std::vector<std::vector<Seen *>> targets(holders_.size());
     for (Seen &seen : open_files_) {
         // The kernel may refuse to pass these on, and they are refused by name anyway.
-        if (resources::kind_of(seen) != FileKind::other)
+        if (!is_refused_anyway(seen))
             targets[seen.holder].push_back(&seen);
     }
     Result<void> passed = together(holders_.size(), [&](size_t holder) -> Result<void> {

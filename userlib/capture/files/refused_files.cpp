@@ -73,7 +73,8 @@ void refuse_files_about_processes(const DescriptorLook &look)
     const std::vector<Holder> &holders = look.holders();
     for (const Seen &one : look.descriptors()) {
         const Seen &seen = look.open_file_of(one);
-        if (seen.open_file == 0 || !std::string_view(seen.link).starts_with(about))
+        if (seen.open_file == 0 || !std::string_view(seen.link).starts_with(about) ||
+            seen.kind == image::FileKind::other) // which only one about an ended process is
             continue;
         std::string_view rest = std::string_view(seen.link).substr(about.size());
         const auto pid = static_cast<pid_t>(take_number(rest));
