@@ -81,8 +81,8 @@ TEST(Kinds, DevicesWithAStateAreRefused)
 {
     EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 3), "/dev/null"), "");
     EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 1), "/dev/mem"), "the device");
-    EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 3), "/dev/own (deleted)"),
-              "a device without a name,");
+    EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 3), "/dev/own (deleted)"), "");
+    EXPECT_EQ(why_refused(S_IFCHR, makedev(1, 1), "/dev/own (deleted)"), "the device");
     EXPECT_EQ(why_refused(S_IFBLK, makedev(8, 0), "/dev/sda"), "the device");
     EXPECT_EQ(why_refused(0, 0, "anon_inode:[perf_event]"), "a kernel object,");
     EXPECT_EQ(why_refused(0, 0, "anon_inode:[io_uring]"),
