@@ -211,7 +211,11 @@ inline constexpr RareOption rare_options[] = {
     {{IPPROTO_TCP, TCP_FASTOPEN, AF_INET, SOCK_STREAM}}, // 0 but for sockets that may listen
     {{IPPROTO_TCP, TCP_SAVE_SYN, AF_INET, SOCK_STREAM}},
     {{IPPROTO_TCP, TCP_MAXSEG, AF_INET, SOCK_STREAM}, 536},
-    {{IPPROTO_TCP, TCP_WINDOW_CLAMP, AF_INET, SOCK_STREAM}}, // without a connection
+    {{IPPROTO_TCP, TCP_WINDOW_CLAMP, AF_INET, SOCK_STREAM}},       // without a connection
+    {{IPPROTO_TCP, TCP_FASTOPEN_CONNECT, AF_INET, SOCK_STREAM}},   // likewise
+    {{IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, AF_INET, SOCK_STREAM}}, // likewise
+    {{IPPROTO_TCP, TCP_TX_DELAY, AF_INET, SOCK_STREAM}},
+    {{SOL_PACKET, PACKET_FANOUT, AF_PACKET, 0}}, // once it is bound: share_packets()
     {{IPPROTO_UDP, udp_cork, AF_INET, SOCK_DGRAM}},
     {{IPPROTO_UDP, udp_no_check6_tx, AF_INET, SOCK_DGRAM}},
     {{IPPROTO_UDP, udp_no_check6_rx, AF_INET, SOCK_DGRAM}},

@@ -44,6 +44,17 @@ Shared ask_diagnostics(uint64_t inode)
     return found && *found ? shared : Shared();
 }
 
+// Whether programs choose who gets a packet, which the kernel tells nobody.
+bool chooses_by_program(int fd)
+{
+    uint32_t group = 0;
+    socklen_t size = sizeof(group);
+    if (getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group, &size) != 0)
+        return true;
+    const uint32_t how = group >> 16 & UINT8_MAX;
+    return how == PACKET_FANOUT_CBPF || how == PACKET_FANOUT_EBPF;
+}
+
 // Whether it has a ring of packets: then its version may not be set, not even to what it is.
 bool has_ring(int fd)
 {
@@ -97,8 +108,9 @@ void look_at_packet(int fd, SocketLook &look, uint64_t inode)
         look.problem = "with a ring of packets (PACKET_RX_RING, PACKET_TX_RING)";
     else if (!shared.found)
         look.problem = "of which this kernel tells too little (packet_diag)";
-    else if (shared.fanout)
-        look.problem = "that shares its packets with others (PACKET_FANOUT)";
+    else if (shared.fanout && chooses_by_program(fd))
+        look.problem = "that shares its packets with others by a program (PACKET_FANOUT_CBPF or "
+                       "PACKET_FANOUT_EBPF)";
     else if (!note_memberships(shared, look))
         look.problem = "that has joined too much (PACKET_ADD_MEMBERSHIP)";
 }

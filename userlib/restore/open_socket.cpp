@@ -195,6 +195,7 @@ Result<void> open_one(Planning &p, const image::Socket &saved)
         p.unfilled.push_back({saved.open_file, 0, {}});
     if (Result<void> done = resources::start_raw(*opening_of(p), made->get(), saved); !done)
         return done;
+    if (Result<void> done = resources::share_packets(made->get(), saved); !done)
         return done;
     return keep_socket(p, std::move(*made), saved);
 }

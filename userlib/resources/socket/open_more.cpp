@@ -157,6 +157,21 @@ Result<void> start_raw(const Opening &opening, int fd, const image::Socket &save
                                                          : attach_filter(fd, more->second);
 }
 
+Result<void> share_packets(int fd, const image::Socket &saved)
+{
+    for (size_t i = 0; i + 2 < saved.options.size(); i += 3) {
+        if (saved.domain != AF_PACKET || saved.options[i] != SOL_PACKET ||
+            saved.options[i + 1] != PACKET_FANOUT)
+            continue;
+        const auto group = static_cast<uint32_t>(saved.options[i + 2]);
+        if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group, sizeof(group)) != 0)
+            return Error(errno, fmt::format("sharing packets with others (PACKET_FANOUT {}): {}: "
+                                            "another program may have a group of this number",
+                                            group & UINT16_MAX, strerror(errno)));
+    }
+    return {};
+}
+
 Result<void> filter_filled(const Opening &opening)
 {
     for (const auto &[id, more] : opening.of<image::SocketMore>()) {

@@ -27,6 +27,8 @@ Result<void> start_raw(const Opening &opening, int fd, const image::Socket &save
 // Puts the interface into the address of a packet socket.
 Result<void> find_interface(const Opening &opening, const image::Socket &saved,
                             sockaddr_storage &address);
+// A packet socket joins the group that shares packets (PACKET_FANOUT) as soon as it is bound.
+Result<void> share_packets(int fd, const image::Socket &saved);
 // Another congestion control of TCP is about speed: where it cannot be had, that is said.
 void choose_congestion(Opening &opening, int fd, const image::Socket &saved);
 Result<void> join_groups(const Opening &opening, int fd, const image::Socket &saved);

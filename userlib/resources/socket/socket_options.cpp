@@ -46,6 +46,7 @@ Result<void> set_socket_options(int fd, const image::Socket &saved)
         if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY &&
             (saved.state == image::SocketState::pair || saved.state == image::SocketState::kept))
             continue;
+        if (level == SOL_PACKET && name == PACKET_FANOUT)
             continue;
         if (!image::read_socket_option(fd, level, name, now) || now == saved.options[i + 2])
             continue;
