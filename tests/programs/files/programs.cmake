@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 foreach(name offset flags append log_rollback unlinked renamed shared_description cloexec directory
         cwd_umask devices pipe_contents pipe_ends pipe_size pipe_packets fifo fifo_unlinked eventfd
-        signalfd epoll epoll_nested inotify inotify_unusual locks sparse_file path_only sendfile signal_driven pty
+        signalfd epoll epoll_nested inotify inotify_unusual inotify_removed locks sparse_file path_only sendfile signal_driven pty
         terminal stdio_streams no_standard_descriptors every_number socket_pairs sockets_unconnected
         pty_exclusive pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats timer_short lock_ranges
         proc_self about_ended connection_ended time_kept passed_in_stream passed_in_packets passed_timer passed_epoll passed_around passed_listener pair_left pair_reset

@@ -335,6 +335,26 @@ TEST(RoundTrip, AWatchHasItsNumber)
     EXPECT_NE(info.find("inotify wd:2 "), std::string::npos) << info;
 }
 
+TEST(RoundTrip, AWatchOfARemovedFileIsKeptByADescriptorOfIt)
+{
+    char path[] = "/tmp/cryo-watched-XXXXXX";
+    Fd file(mkostemp(path, O_CLOEXEC));
+    Fd watcher(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    ASSERT_TRUE(file);
+    ASSERT_EQ(inotify_add_watch(watcher.get(), path, IN_MODIFY), 1);
+    ASSERT_EQ(unlink(path), 0);
+    char events[4096];
+    while (read(watcher.get(), events, sizeof(events)) > 0)
+        ;
+    OwnSaving saving;
+    saving.add(std::move(watcher));
+    saving.add(std::move(file));
+    ASSERT_TRUE(saving.save_all());
+    EXPECT_TRUE(saving.refused().empty());
+    ASSERT_EQ(saving.records().of<image::InotifyWatch>().size(), 1U);
+    EXPECT_EQ(saving.records().of<image::InotifyWatch>()[0].path, "open file 2");
+}
+
 TEST(RoundTrip, AWatchOfAnUnknownPathIsRefused)
 {
     OwnSaving saving;
