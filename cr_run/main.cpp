@@ -84,6 +84,10 @@ std::optional<int> supervise(const std::vector<std::string> &words,
     if (!policy->spares.empty() && !settings.mpi)
         return cryo::cli::fail("cr_run", Error(EINVAL, "spares are hosts for MPI jobs, and this is "
                                                        "none"));
+    if (policy->maps && settings.mpi)
+        return cryo::cli::fail("cr_run",
+                               Error(EINVAL, "lazy = true: memory of ranks of MPI jobs is "
+                                             "read whole; leave it out of the policy"));
     cryo::Result<void> good =
         cryo::keeper::complete(settings, fmt::format("context.{}.d", getpid()));
     for (const std::string &notice : settings.notices)

@@ -177,7 +177,7 @@ void Reader::read_exits(const toml::node &value)
 void Reader::read_process(const toml::table &fault)
 {
     check_names(fault, "in [[fault]],",
-                {"detector", "recover", "memory", "signals", "exits", "limit"});
+                {"detector", "recover", "memory", "lazy", "signals", "exits", "limit"});
     read_memory(fault, word_of(fault, "recover", {"restart", "transfer"},
                                {"ignore", "migration"}) == "transfer");
     if (const toml::node *list = fault.get("signals"))
@@ -212,10 +212,17 @@ uint64_t size_in(const toml::node &value)
 void Reader::read_memory(const toml::table &fault, bool transfers)
 {
     const toml::node *memory = fault.get("memory");
-    if (memory != nullptr && !transfers)
-        return wrong(*memory, "memory belongs to recover = \"transfer\"");
+    const toml::node *lazy = fault.get("lazy");
+    for (const toml::node *one : {memory, lazy}) {
+        if (one != nullptr && !transfers)
+            wrong(*one, fmt::format("{} belongs to recover = \"transfer\"",
+                                    one == memory ? "memory" : "lazy"));
+    }
     if (!transfers)
         return;
+    if (lazy != nullptr && lazy->as_boolean() == nullptr)
+        wrong(*lazy, "lazy has to be true or false");
+    policy_.maps = lazy != nullptr && lazy->value_or(false);
     if (memory == nullptr)
         return wrong(*fault.get("recover"), "recover = \"transfer\" wants to know how much memory "
                                             "an image may take, such as memory = \"4GiB\"");

@@ -8,6 +8,7 @@
 //     detector = "process"
 //     recover = "restart"            # or "transfer": the newest image is held in memory
 //     memory = "4GiB"                # of which it may take so much
+//     lazy = true                    # and it is mapped from there, not read
 //     signals = ["KILL", "SEGV"]     # ends by these are faults
 //     exits = [75]                   # and so are these exit statuses
 //     limit = 3                      # faults without a newer image in between
@@ -40,6 +41,7 @@ struct Policy {
     bool begins_again = true; // from the beginning, while there is no image yet
     // Bytes of memory that the newest image may take (Standby); none: it is not held there.
     std::optional<uint64_t> standby = {};
+    bool maps = false; // it is mapped from there, as by cr_restart --lazy, and not read
     // Of jobs that lose a node:
     std::vector<std::string> spares = {}; // which take the places of lost ones
     bool packs = true; // without a spare: the others get more ranks than they have slots

@@ -31,12 +31,12 @@ std::vector<char *> environment_of_launcher()
 } // namespace
 
 Result<Restart> begin_restart(const Subject &subject, const std::string &image,
-                              const std::vector<std::string> &hosts, const sigset_t &mask)
+                              const std::vector<std::string> &more, const sigset_t &mask)
 {
     Result<PipeEnds> report = make_pipe();
     if (!report)
         return report.error();
-    std::vector<std::string> words = subject.restart_words(image, report->write.get(), hosts);
+    std::vector<std::string> words = subject.restart_words(image, report->write.get(), more);
     std::vector<char *> arguments;
     arguments.reserve(words.size() + 1);
     for (std::string &word : words)

@@ -33,9 +33,9 @@ struct Restart {
     Fd report;
 };
 
-// `mask`: what is blocked in it.
+// `more`: options (Subject::restart_words). `mask`: what is blocked in it.
 Result<Restart> begin_restart(const Subject &subject, const std::string &image,
-                              const std::vector<std::string> &hosts, const sigset_t &mask);
+                              const std::vector<std::string> &more, const sigset_t &mask);
 
 Return return_in(const nlohmann::json &line);
 

@@ -100,12 +100,12 @@ class Program final : public Subject
     {
         return std::vector<std::string>();
     }
-    std::vector<std::string>
-    restart_words(const std::string &name, int report,
-                  const std::vector<std::string> & /*hosts*/) const override
+    std::vector<std::string> restart_words(const std::string &name, int report,
+                                           const std::vector<std::string> &more) const override
     {
         std::vector<std::string> words = with_keeping(
             {cli::command("cr_restart"), "-q", "--supervisor", std::to_string(report)}, keeping());
+        words.insert(words.end(), more.begin(), more.end());
         words.push_back(path_of(name));
         return words;
     }
@@ -169,13 +169,13 @@ class Job final : public Subject
         return reads;
     }
     std::vector<std::string> restart_words(const std::string &name, int report,
-                                           const std::vector<std::string> &hosts) const override
+                                           const std::vector<std::string> &more) const override
     {
         std::vector<std::string> words =
             with_keeping({cli::command("ompi-restart"), "--seq", name, "--supervisor",
                           std::to_string(report), "--series", series_},
                          keeping());
-        words.insert(words.end(), hosts.begin(), hosts.end());
+        words.insert(words.end(), more.begin(), more.end());
         words.push_back(store());
         return words;
     }

@@ -49,9 +49,9 @@ class Subject
     virtual Result<Reads> reads(const std::string &name) const = 0;
     int64_t made_ns(const std::string &name) const;
     // The command that brings it back, and reports on the pipe `report`.
-    // `hosts`: as hosts_for() has them.
+    // `more`: options, such as those of hosts_for().
     virtual std::vector<std::string> restart_words(const std::string &name, int report,
-                                                   const std::vector<std::string> &hosts) const = 0;
+                                                   const std::vector<std::string> &more) const = 0;
     // Options with which a job comes back on nodes that may be used.
     virtual Result<std::vector<std::string>> hosts_for(const std::string &name,
                                                        Nodes &nodes) const = 0;

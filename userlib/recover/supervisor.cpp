@@ -129,7 +129,10 @@ void Supervisor::restart(const std::string &image)
     from_memory_ = standby_.held() == image;
     status_.reset();
     was_back_ = false;
-    Result<Restart> begun = begin_restart(*subject_, image, hosts_, before_);
+    std::vector<std::string> options = hosts_;
+    if (from_memory_ && task_.policy.maps)
+        options.emplace_back("--lazy");
+    Result<Restart> begun = begin_restart(*subject_, image, options, before_);
     if (!begun) {
         teller_.say(begun.error().text());
         status_ = W_EXITCODE(EAGAIN, 0);
@@ -261,8 +264,9 @@ void Supervisor::welcome(const Return &back)
                                   ? fmt::format("{} ({} here)", back.own_pid, back.pid)
                                   : std::to_string(back.pid);
     const char *memory = !standby_.is_wanted() ? ""
-                         : from_memory_        ? "; its image was held in memory"
-                                               : "; its image was not held in memory";
+                         : !from_memory_       ? "; its image was not held in memory"
+                         : task_.policy.maps   ? "; its image is mapped from memory"
+                                               : "; its image was held in memory";
     teller_.say(fmt::format("{}; {} {} is back from {} after {}: {} of its work is done again{}{}",
                             teller_.said().last_fault,
                             subject_->has_daemon() ? "the job of process" : "process", known,

@@ -44,6 +44,18 @@ def resident(path):
     return sum(one & 1 for one in found.raw), count
 
 
+# Much memory, of which it says at the end whether it is as it was.
+MEMORY = """
+import hashlib, os, time
+memory = os.urandom(16 << 20)
+before = hashlib.sha256(memory).hexdigest()
+open("ready", "w").close()
+while not os.path.exists("end"):
+    time.sleep(0.005)
+print(hashlib.sha256(memory).hexdigest() == before, flush=True)
+"""
+
+
 class Transfer(lab.Case):
     def transfer(self, memory="1GiB", **more):
         supervisor = self.count(recover=self.policy(f'[[fault]]\nrecover = "transfer"\nmemory = "{memory}"\n'),
@@ -137,6 +149,40 @@ class Transfer(lab.Case):
         self.await_recovery(supervisor, 1)
         self.assertIn("; its image was not held in memory", self.errors())
         self.assertEqual(self.let_end(supervisor), 0)
+
+    def come_back_lazily(self, memory):
+        """Whether the program's memory is mapped from the image, and the supervisor."""
+        supervisor = self.python(MEMORY, interval="1h", recover=self.policy(
+            f'[[fault]]\nrecover = "transfer"\nmemory = "{memory}"\nlazy = true\n'))
+        wait_until("its memory", lambda: os.path.exists(self.path("ready")))
+        self.make_image(supervisor)
+        wait_until("that it is held, or not", lambda: self.status(supervisor)["standby"] or
+                   "is not held in memory" in self.errors())
+        os.kill(self.pid_of(supervisor), signal.SIGKILL)
+        self.await_recovery(supervisor, 1)
+        with open(f"/proc/{self.pid_of(supervisor)}/maps", encoding="utf-8") as maps:
+            mapped = self.path("one", "context.") in maps.read()
+        with open(self.path("end"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(supervisor.wait(lab.PATIENCE), 0)
+        self.assertEqual(self.text("out"), "True\n")
+        return mapped
+
+    def test_image_is_mapped_from_memory(self):
+        self.assertTrue(self.come_back_lazily("1GiB"))
+        self.assertIn("; its image is mapped from memory", self.errors())
+
+    def test_image_that_is_not_in_memory_is_not_mapped(self):
+        self.assertFalse(self.come_back_lazily("4KiB"))
+        self.assertIn("; its image was not held in memory", self.errors())
+
+    def test_ranks_are_not_mapped(self):
+        policy = self.policy('[[fault]]\nrecover = "transfer"\nmemory = "1GiB"\nlazy = true\n')
+        done = subprocess.run([lab.tool("cr_run"), policy, "--into", "one", "mpirun", "true"], cwd=self.top,
+                              env=self.environment, capture_output=True, text=True, timeout=lab.PATIENCE, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("lazy = true: memory of ranks of MPI jobs is read whole", done.stderr)
+        self.assertFalse(os.path.exists(self.path("one")))
 
     def test_what_holds_it_is_killed(self):
         """The program does not notice; the next image is held again."""

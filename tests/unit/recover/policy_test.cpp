@@ -79,6 +79,12 @@ TEST(Policy, HasMemoryForTheNewestImage)
     EXPECT_EQ(policy->standby, uint64_t(4) << 30);
     EXPECT_EQ(parse_policy(transfer + "memory = \"500k\"\n", "p.toml")->standby, 500U * 1024);
     EXPECT_FALSE(Policy().standby);
+    EXPECT_FALSE(policy->maps);
+    EXPECT_TRUE(parse_policy(transfer + "memory = \"4GiB\"\nlazy = true\n", "p.toml")->maps);
+    EXPECT_EQ(mistake(transfer + "memory = \"4GiB\"\nlazy = 1\n"),
+              "p.toml:4: lazy has to be true or false");
+    EXPECT_EQ(mistake("[[fault]]\nlazy = true\n"),
+              "p.toml:2: lazy belongs to recover = \"transfer\"");
     EXPECT_EQ(mistake(transfer),
               "p.toml:2: recover = \"transfer\" wants to know how much memory an "
               "image may take, such as memory = \"4GiB\"");

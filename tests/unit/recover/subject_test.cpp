@@ -6,6 +6,7 @@
 #include "../coord/store.hpp"
 #include "keeper/series.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -58,6 +59,9 @@ TEST(Subject, ProgramsEndAsTheyEnd)
     EXPECT_EQ(program->end_of(status_of_exit(137)), status_of_exit(137));
     EXPECT_EQ(program->end_text(7, SIGKILL), "process 7 was killed by SIGKILL");
     EXPECT_EQ(program->path_of("context.000001"), "/run/context.000001");
+    const std::vector<std::string> words = program->restart_words("context.000001", 9, {"--lazy"});
+    EXPECT_NE(std::ranges::find(words, "--lazy"), words.end());
+    EXPECT_EQ(words.back(), "/run/context.000001");
 }
 
 TEST(Subject, TextNamesLauncherAndRank)
