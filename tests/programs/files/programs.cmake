@@ -5,8 +5,8 @@ foreach(name offset flags append log_rollback unlinked renamed shared_descriptio
         terminal stdio_streams no_standard_descriptors every_number socket_pairs sockets_unconnected
         pty_exclusive pty_lines epoll_numbers linked unlinked_large fifo_alone timer_repeats timer_short lock_ranges
         proc_self about_ended connection_ended time_kept passed_in_stream passed_in_packets passed_timer passed_epoll passed_around passed_listener pair_left pair_reset
-        datagrams_waiting udp_connection udp_shut_down shared_port closed_by_number removed_directory leases
-        netlink_sockets socket_filters socket_options socket_owner object_owner socket_renamed socket_removed multicast tcp_congestion)
+        datagrams_waiting udp_connection udp_shut_down shared_port closed_by_number closed_by_sharer removed_directory leases
+        netlink_sockets socket_filters socket_options socket_owner object_owner socket_forbidden socket_renamed socket_removed multicast tcp_congestion)
     cryo_test_program(files/${name})
 endforeach()
 cryo_test_program(files/closed_by_sharer NAME closed_by_sharer_of_memory FLAGS -DMEMORY)
