@@ -3,6 +3,7 @@
 // socket still tells its names (getsockname, SO_PEERNAME). It comes back as the accepted end of a
 // connection whose other end is gone, for that keeps neither the port nor the addresses.
 #include "look/internet_address.hpp"
+#include "resources/descriptor_text.hpp"
 #include "resources/socket/open_more.hpp"
 #include "restore/open_parts.hpp"
 #include "restore/tcp_calls.hpp"
@@ -120,16 +121,16 @@ Result<void> open_ended(Planning &p)
         Result<Fd> made = make_ended(saved);
         if (!made) {
             p.plan.notices.push_back(
-                fmt::format("descriptor {}, a socket whose connection has ended, comes back "
+                fmt::format("{}, a socket whose connection has ended, comes back "
                             "without its names (getsockname, SO_PEERNAME): {}",
-                            descriptor_of(p, id), made.error().text()));
+                            resources::descriptor_text(descriptor_of(p, id)), made.error().text()));
             continue; // it is opened in its turn
         }
         Result<void> done = set_socket_options(made->get(), saved);
         if (done)
             done = resources::filter_first(*opening_of(p), made->get(), saved);
         if (!done)
-            return done.error().within(fmt::format("descriptor {}", descriptor_of(p, id)));
+            return done.error().within(resources::descriptor_text(descriptor_of(p, id)));
         resources::choose_congestion(*opening_of(p), made->get(), saved);
         if (Result<void> kept = keep_socket(p, std::move(*made), saved); !kept)
             return kept;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sockets: made anew, named, connected in pairs, and filled with what was in them.
+#include "resources/descriptor_text.hpp"
 #include "resources/object_rights.hpp"
+#include "resources/socket/connect_lent.hpp"
 #include "resources/socket/file_rights.hpp"
 #include "resources/socket/open_more.hpp"
 #include "resources/socket/socket_name.hpp"

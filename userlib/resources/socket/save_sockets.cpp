@@ -395,9 +395,9 @@ Result<void> Sockets::save_sockets()
             const std::string peer = former_peer(seen->shared.get());
             record.peer = image::as_bytes(saving_.keep(peer));
             if (!InternetAddress(look.local).is_loopback() || !InternetAddress(peer).is_loopback())
-                saving_.notice(fmt::format("descriptor {}: {}, whose connection has ended, comes "
+                saving_.notice(fmt::format("{}: {}, whose connection has ended, comes "
                                            "back without its names (getsockname, SO_PEERNAME)",
-                                           seen->fd, name));
+                                           descriptor_text(*seen), name));
             if (look.unread && !close_)
                 saving_.refuse(*seen, name + ", whose connection has ended, with unread bytes",
                                "read them before the checkpoint, or let --sockets=close drop them",
