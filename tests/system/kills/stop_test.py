@@ -60,10 +60,11 @@ class StopRun(kill_test.Run):
             time.sleep(0.01)
 
     def ends(self, checkpointer):
-        """It may have failed: then it has said why."""
+        """Whether well. It may have failed: then it has said why."""
         _, errors = checkpointer.communicate(timeout=PATIENCE)
         if checkpointer.returncode != 0 and not errors:
             raise Failed(f"cr_checkpoint: exit status {checkpointer.returncode} without a word")
+        return checkpointer.returncode == 0
 
     def victim_checkpointer(self):
         victim = self.start_checkpoint()
@@ -87,6 +88,10 @@ class StopRun(kill_test.Run):
         self.stand_still(self.pid)
         self.ends(checkpointer)
         self.check_goes_on()
+        self.check_image()
+        # It may be one of a stopped program, which comes back stopped.
+        kill_test.wait_until("an image of the program as it runs",
+                             lambda: self.ends(self.start_checkpoint()))
 
     def victim_restart(self):
         self.kill_program()
