@@ -4,7 +4,6 @@
 
 #include "look/tcp_look.hpp"
 
-#include <algorithm>
 #include <sys/socket.h>
 
 namespace cryo::resources {
@@ -12,13 +11,16 @@ namespace cryo::resources {
 using capture::SocketLook;
 using capture::SocketQueue;
 
+// The kernel refuses to fill more room than the address takes, which is that of the socket's own.
 std::string former_peer(int fd)
 {
-    sockaddr_storage peer = {};
-    socklen_t size = sizeof(peer);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &size) != 0)
+    sockaddr_storage storage = {};
+    auto *const address = reinterpret_cast<sockaddr *>(&storage);
+    socklen_t size = sizeof(storage);
+    if (getsockname(fd, address, &size) != 0 || size > sizeof(storage) ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERNAME, address, &size) != 0)
         return {};
-    return std::string(reinterpret_cast<const char *>(&peer), std::min<size_t>(size, sizeof(peer)));
+    return std::string(reinterpret_cast<const char *>(&storage), size);
 }
 
 // TCP: both ends are in the checkpoint, so a restart can connect them again.
