@@ -198,6 +198,18 @@ class Spares(OnNodes):
         self.assertEqual(len(self.of_node("node9", "fake_rank")), 2)
         self.end_single(job, 4)
 
+    def test_spare_for_ranks_that_are_counted(self):
+        """Each rank's own metadata say where it was."""
+        self.more["CRYO_LISTED_RANKS"] = "2"
+        job = self.begin(3, 2, words=["--spares", "node8"])
+        self.have_nodes("node8")
+        self.lose(job, "node1", 1)
+        self.assertIn("without node node1, with spare node8: ranks go to node0:2,node8:1", job.text())
+        metadata = next(Path(self.scratch).rglob("global_snapshot_meta.data")).read_text()
+        self.assertIn("# Cryo Ranks: 3\n", metadata)
+        self.assertNotIn("# Process", metadata)
+        self.end_single(job, 3)
+
     def test_spare_that_does_not_answer(self):
         """Nothing listens on node8: the restart with it fails, and the next one does without."""
         job = self.begin(2, 2, words=["--spares", "node8,node9"])

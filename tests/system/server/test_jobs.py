@@ -105,6 +105,24 @@ class Jobs(jobs.Case):
         shutil.rmtree(Path(self.store, reference))
         self.assertEqual(here, self.numbers(self.restart_from(self.url(), 2, 1000)))
 
+    def test_ranks_that_are_counted(self):
+        """The metadata do not list them, but all that they have goes there, comes back, and goes away."""
+        job = self.start(3, 1000, CRYO_LISTED_RANKS="2")
+        self.serve()
+        for _ in range(3):
+            reference, last = self.save(job, "--keep", "1", "--second", self.url())
+        job.kill()
+        directory = Path(self.store, reference)
+        self.assertEqual([last], self.numbers(directory))
+        saved = {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*")
+                 if path.is_file()}
+        self.assertEqual(3, sum(name.endswith("/snapshot_meta.data") for name in saved), saved.keys())
+        shutil.rmtree(directory)
+        brought = self.restart_from(self.url(), 3, 1000)
+        self.assertEqual([last], self.numbers(brought))
+        for name, contents in saved.items():
+            self.assertEqual(contents, (brought / name).read_bytes(), name)
+
     def test_server_that_is_killed_midway(self):
         """It has the last complete snapshot, and the message names what failed."""
         job = self.start(2, 1000)
