@@ -75,6 +75,10 @@ class OnNodes(test_recover.Supervising):
             except ProcessLookupError:
                 pass
 
+    def lose(self, job, name, recovery):
+        self.signal_all(self.of_node(name), signal.SIGSTOP)
+        self.await_recovery(job, recovery)
+
     def check_single(self):
         self.assertFalse(Path(self.scratch, "doubled").exists(), "a rank was there twice")
 
@@ -176,10 +180,6 @@ class Launchers(OnNodes):
 
 
 class Spares(OnNodes):
-    def lose(self, job, name, recovery):
-        self.signal_all(self.of_node(name), signal.SIGSTOP)
-        self.await_recovery(job, recovery)
-
     def test_spare(self):
         """And a second one, when the first is lost, too."""
         self.have_nodes("node8", "node9")
@@ -198,7 +198,19 @@ class Spares(OnNodes):
         self.assertEqual(len(self.of_node("node9", "fake_rank")), 2)
         self.end_single(job, 4)
 
-    def test_spare_for_ranks_that_are_counted(self):
+    def test_spare_that_does_not_answer(self):
+        """Nothing listens on node8: the restart with it fails, and the next one does without."""
+        job = self.begin(2, 2, words=["--spares", "node8,node9"])
+        (self.sockets / "node8").touch()
+        self.have_nodes("node9")
+        self.lose(job, "node1", 1)
+        self.assertIn("with spare node8", job.text())
+        self.assertIn("with spare node9", job.text())
+        self.end_single(job, 2)
+
+
+class Counted(OnNodes):
+    def test_spare(self):
         """Each rank's own metadata say where it was."""
         self.more["CRYO_LISTED_RANKS"] = "2"
         job = self.begin(3, 2, words=["--spares", "node8"])
@@ -209,16 +221,6 @@ class Spares(OnNodes):
         self.assertIn("# Cryo Ranks: 3\n", metadata)
         self.assertNotIn("# Process", metadata)
         self.end_single(job, 3)
-
-    def test_spare_that_does_not_answer(self):
-        """Nothing listens on node8: the restart with it fails, and the next one does without."""
-        job = self.begin(2, 2, words=["--spares", "node8,node9"])
-        (self.sockets / "node8").touch()
-        self.have_nodes("node9")
-        self.lose(job, "node1", 1)
-        self.assertIn("with spare node8", job.text())
-        self.assertIn("with spare node9", job.text())
-        self.end_single(job, 2)
 
 
 class Places(OnNodes):
