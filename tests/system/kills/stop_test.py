@@ -89,7 +89,7 @@ class StopRun(kill_test.Run):
         self.ends(checkpointer)
         self.check_goes_on()
         self.check_image()
-        # It may be one of a stopped program, which comes back stopped.
+        # An image made meanwhile may be one of a stopped program, which comes back stopped.
         kill_test.wait_until("an image of the program as it runs",
                              lambda: self.ends(self.start_checkpoint()))
 
