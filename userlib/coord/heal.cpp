@@ -5,6 +5,7 @@
 #include "coord/image_copy.hpp"
 #include "coord/node_copies.hpp"
 #include "coord/undescribed.hpp"
+#include "coord/verified_image.hpp"
 #include "redundancy/encode.hpp"
 
 #include <algorithm>

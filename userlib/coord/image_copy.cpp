@@ -4,9 +4,7 @@
 #include "base/sync.hpp"
 #include "base/trust.hpp"
 #include "base/write_all.hpp"
-#include "image/base_finder.hpp"
 #include "image/checksum.hpp"
-#include "image/verify_needed.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -26,18 +24,6 @@ namespace {
 constexpr size_t largest_piece = size_t(256) << 10;
 constexpr size_t checksum_digits = 32;
 constexpr mode_t complete_mode = 0400; // as of images that are not copied
-
-Result<Fd> open_image(const Directory &directory, const std::string &name)
-{
-    Fd fd(openat(directory.fd(), name.c_str(),
-                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    struct stat status = {};
-    if (!fd || fstat(fd.get(), &status) != 0)
-        return Error::from_errno(directory.path(name), errno);
-    if (!S_ISREG(status.st_mode))
-        return Error(EINVAL, directory.path(name) + ": is no regular file");
-    return fd;
-}
 
 // Reads all of it; `take` gets each piece.
 Result<ImageCopy> read_image(int fd, const std::string &path, size_t piece,
@@ -89,6 +75,18 @@ Result<ImageCopy> copy_to(const Fd &out, const std::string &path, const Fd &in,
 
 } // namespace
 
+Result<Fd> open_image(const Directory &directory, const std::string &name)
+{
+    Fd fd(openat(directory.fd(), name.c_str(),
+                 O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status = {};
+    if (!fd || fstat(fd.get(), &status) != 0)
+        return Error::from_errno(directory.path(name), errno);
+    if (!S_ISREG(status.st_mode))
+        return Error(EINVAL, directory.path(name) + ": is no regular file");
+    return fd;
+}
+
 Result<ImageCopy> copy_image(const Directory &from, const Directory &to, const std::string &name,
                              const CopyOptions &how)
 {
@@ -123,18 +121,6 @@ Result<ImageCopy> measure_image(const Directory &directory, const std::string &n
         return in.error();
     return read_image(in->get(), directory.path(name), largest_piece,
                       [](image::Bytes) { return Result<void>(); });
-}
-
-Result<void> verify_image(const Directory &directory, const std::string &name)
-{
-    Result<Fd> in = open_image(directory, name);
-    if (!in)
-        return in.error();
-    const std::string path = directory.path(name);
-    const image::BaseFinder finder;
-    const Result<std::unique_ptr<image::Snapshot>> snapshot =
-        image::Snapshot::open(std::move(*in), path, {.find_base = finder.beside(path)});
-    return snapshot ? image::verify_needed(**snapshot) : snapshot.error();
 }
 
 size_t piece_at(uint64_t rate)

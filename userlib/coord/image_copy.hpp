@@ -7,6 +7,7 @@
 #pragma once
 
 #include "base/directory.hpp"
+#include "base/fd.hpp"
 #include "base/result.hpp"
 
 #include <chrono>
@@ -33,9 +34,8 @@ Result<ImageCopy> copy_image(const Directory &from, const Directory &to, const s
 // The size and checksum of a file as it is now.
 Result<ImageCopy> measure_image(const Directory &directory, const std::string &name);
 
-// Whether an image is whole by the checksums that are in it, with those that it is based on: for
-// images of whose file nobody has a checksum.
-Result<void> verify_image(const Directory &directory, const std::string &name);
+// For reading; the error says that it is no regular file.
+Result<Fd> open_image(const Directory &directory, const std::string &name);
 
 // How long to rest after so many bytes in so much time, to be no faster than `rate`.
 std::chrono::nanoseconds pause_after(uint64_t bytes, std::chrono::nanoseconds elapsed,
