@@ -5,6 +5,7 @@ import ctypes
 import errno
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -230,29 +231,41 @@ class Rehearsal(case.Case):
             self.assertEqual(errno.ENOTRECOVERABLE, done.returncode, done.stderr)
             self.assertIn(what, done.stderr)
 
+    def checkpointer_whose_restart_stands_still(self):
+        """A cr_checkpoint beside a cr_restart that stops before it has done anything."""
+        place = self.path("beside")
+        os.mkdir(place)
+        shutil.copy(case.command("cr_checkpoint"), place)
+        with open(f"{place}/cr_restart", "w", encoding="utf-8") as script:
+            script.write(f'#!/bin/sh\nkill -STOP $$\nexec {case.command("cr_restart")} "$@"\n')
+        os.chmod(script.name, 0o755)
+        return f"{place}/cr_checkpoint", place
+
     def rehearsing(self, saver):
-        """The cr_restart that SAVER has started; stopped."""
+        """Whether the cr_restart that SAVER has started has stopped."""
         for child in case.processes.children(saver.pid):
-            with open(f"/proc/{child}/comm", encoding="ascii") as name:
-                if name.read() == "cr_restart\n":
-                    os.kill(child, signal.SIGSTOP)
-                    return child
+            with open(f"/proc/{child}/stat", encoding="ascii") as stat:
+                if " (cr_restart) T " in stat.read():
+                    return True
         self.assertIsNone(saver.poll(), "the rehearsal is over already")
-        return None
+        return False
 
     def test_of_which_nothing_is_heard(self):
         """The program goes on, is not ended, and nothing is published."""
         program = self.start("import os\nmemory = bytearray(os.urandom(1 << 20)) * 50")
+        checkpointer, place = self.checkpointer_whose_restart_stands_still()
+        libraries = os.path.join(os.path.dirname(case.BIN), "lib", "cryo")
         for words in ([], ["--kill"], ["--snapshot=stop", "--term"]):
-            saver = self.spawn(case.command("cr_checkpoint"), "--rehearse", "--stall", "1", *words,
-                               "-f", "image", program.pid, stderr=subprocess.PIPE)
+            saver = self.spawn(checkpointer, "--rehearse", "--stall", "1", *words,
+                               "-f", "image", program.pid, stderr=subprocess.PIPE,
+                               env={**os.environ, "CRYO_LIBDIR": libraries})
             case.wait_until("the rehearsal", lambda s=saver: self.rehearsing(s))
             self.assert_alive(program)
             _, said = saver.communicate(timeout=case.PATIENCE)
             self.assertNotEqual(0, saver.returncode, said)
             self.assertIn("has made no progress for 6 s", said)
             self.assert_alive(program)
-            self.assertEqual([], self.files())
+            self.assertEqual([os.path.basename(place)], self.files())
 
 
 if __name__ == "__main__":
