@@ -88,12 +88,18 @@ def number(fd):
 
     def test_files_about_a_process_that_is_gone_before(self):
         other = self.spawn("/bin/sleep", "1000")
-        program = self.start(f"import os\nheld = os.open('/proc/{other.pid}/stat', os.O_RDONLY)")
+        program = self.start(f"import os\nheld = os.open('/proc/{other.pid}/stat', os.O_RDONLY)\n"
+                             "def look():\n"
+                             "    try:\n"
+                             "        return os.pread(held, 1, 0)\n"
+                             "    except OSError as error:\n"
+                             "        return error.strerror\n", "print(look(), flush=True)")
         self.end(other)
-        said = self.refuse(errno.ENOTSUP, "--retry=0", program.pid)
-        self.assertIn(f"a file about process {other.pid}, which is gone, /proc/{other.pid}/stat",
-                      said)
-        self.assert_alive(program)
+        self.save("--retry=0", "-f", "image", program.pid)
+        self.end(program)
+        restarted = self.restart("-q", "image")
+        self.assert_alive(restarted)
+        self.assertEqual(os.strerror(errno.ESRCH) + "\n", restarted.stdout.readline())
 
     def test_sources(self):
         self.saved()
