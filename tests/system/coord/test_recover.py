@@ -61,7 +61,7 @@ class Supervising(jobs.Case):
             if not entry.name.isdigit() or not jobs.is_alive(entry.name):
                 continue
             try:
-                name = os.path.basename((entry / "cmdline").read_bytes().split(b"\0")[0]).decode()
+                name = os.path.basename((entry / "cmdline").read_bytes().split(b"\0")[0]).decode(errors="replace")
                 if (not names or name in names) and mark in (entry / "environ").read_bytes():
                     yield int(entry.name)
             except OSError:
