@@ -114,6 +114,24 @@ bool is_dead_socket(const Directory &directory, const std::string &name)
            errno == ECONNREFUSED;
 }
 
+// Nothing but what a restart makes there: whoever may rename a directory of this user's can give
+// it such a name.
+void remove_made(const Directory &left)
+{
+    const Result<std::vector<std::string>> names = left.names();
+    for (const std::string &name : names ? *names : std::vector<std::string>()) {
+        const Result<std::optional<struct stat>> now = left.look(name);
+        const mode_t mode = now && *now ? (*now)->st_mode : 0;
+        if (S_ISSOCK(mode) || S_ISFIFO(mode) || S_ISCHR(mode))
+            unlinkat(left.fd(), name.c_str(), 0);
+        if (!S_ISDIR(mode))
+            continue;
+        if (const Result<Directory> inner = left.enter(name); inner)
+            remove_made(*inner);
+        unlinkat(left.fd(), name.c_str(), AT_REMOVEDIR); // not if anything else is in it
+    }
+}
+
 void sweep_left_directories(const Directory &place)
 {
     each_left(place, [&](const std::string &name) {
@@ -121,7 +139,7 @@ void sweep_left_directories(const Directory &place)
         struct stat now = {};
         if (left && fstat(left->fd(), &now) == 0 && now.st_uid == geteuid() &&
             flock(left->fd(), LOCK_EX | LOCK_NB) == 0 && is_named(left->fd(), place, name)) {
-            left->clear();
+            remove_made(*left);
             unlinkat(place.fd(), name.c_str(), AT_REMOVEDIR);
         }
     });

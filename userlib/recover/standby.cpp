@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recover/standby.hpp"
 
-#include "base/contents.hpp"
 #include "base/fd.hpp"
 #include "base/pipe.hpp"
 #include "cli/text.hpp"
-#include "look/proc.hpp"
+#include "look/available_memory.hpp"
 #include "recover/decision.hpp"
+#include "sys/page.hpp"
 
 #include <cerrno>
 #include <exception>
@@ -49,14 +49,6 @@ class Pages
     uint64_t bytes_ = 0;
 };
 
-// Bytes that may be taken without others being ended for it; none: the kernel does not say.
-std::optional<uint64_t> available()
-{
-    const Result<std::string> info = contents("/proc/meminfo");
-    std::string_view text = info ? capture::field(*info, "MemAvailable") : std::string_view();
-    return text.empty() ? std::nullopt : std::optional(capture::take_number(text) * 1024);
-}
-
 Result<void> Pages::map(const std::vector<std::string> &files, uint64_t most)
 {
     struct stat status = {};
@@ -69,7 +61,7 @@ Result<void> Pages::map(const std::vector<std::string> &files, uint64_t most)
         return Error(ENOMEM, fmt::format("with all that it is based on it has {}, and the policy "
                                          "has memory = {}",
                                          cli::size_text(bytes_), cli::size_text(most)));
-    if (const std::optional<uint64_t> there = available(); there && bytes_ > *there)
+    if (const std::optional<uint64_t> there = capture::available_memory(); there && bytes_ > *there)
         return Error(ENOMEM, fmt::format("with all that it is based on it has {}, and {} of memory "
                                          "are available",
                                          cli::size_text(bytes_), cli::size_text(*there)));
@@ -103,9 +95,8 @@ bool Pages::lock() const
 
 void Pages::touch() const
 {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     for (const Mapped &one : mapped_) {
-        for (size_t at = 0; at < one.size; at += page)
+        for (size_t at = 0; at < one.size; at += sys::page_size)
             static_cast<void>(*static_cast<const volatile char *>(one.begin + at));
     }
 }

@@ -2,6 +2,9 @@
 // Devices: of most of them nothing is known about their state. Without any are those that opening
 // them restores completely, also where their node was removed: root makes another one for a moment.
 #include "resources/every_kind.hpp"
+
+#include "base/left_over.hpp"
+#include "base/trust.hpp"
 #include "resources/object_rights.hpp"
 #include "resources/paths.hpp"
 #include "resources/reopening.hpp"
@@ -53,23 +56,23 @@ Result<Fd> open_node(int directory, const char *name, const image::File &file, u
     return open_again(found.get(), flags, name);
 }
 
-// The node has a directory of its own, in which nobody else can exchange it.
-Result<Fd> node_for_a_moment(const std::string &place, const image::File &file, uint32_t flags)
+// The node has a directory of its own, which no other user can rename or exchange.
+Result<Fd> node_for_a_moment(const Opening &opening, const std::string &place,
+                             const image::File &file, uint32_t flags)
 {
-    std::string own = place + "/.cryo.XXXXXX";
-    if (mkdtemp(own.data()) == nullptr)
-        return Error::from_errno("making a directory in " + place, errno);
-    const Fd directory(open(own.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    struct stat now;
-    Result<Fd> made = Error(EPERM, own + ": another directory has come to its place");
-    if (directory && fstat(directory.get(), &now) == 0 && now.st_uid == geteuid()) {
-        constexpr const char *name = "device";
-        made = mknodat(directory.get(), name, S_IFCHR | S_IRUSR | S_IWUSR, file.device_number) == 0
-                   ? open_node(directory.get(), name, file, flags)
-                   : Error::from_errno("making a device in " + own, errno);
-        unlinkat(directory.get(), name, 0);
-    }
-    rmdir(own.c_str());
+    const Fd there(open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!there || !opening.trust().keeps_names(there.get()))
+        return Error(EPERM, place + ": another user may rename what is made there");
+    const Result<DirectoryForNow> directory = DirectoryForNow::make(place);
+    if (!directory)
+        return directory.error().within("making a device for a moment");
+    constexpr const char *name = "device";
+    const int within = directory->lock.get();
+    Result<Fd> made = mknodat(within, name, S_IFCHR | S_IRUSR | S_IWUSR, file.device_number) == 0
+                          ? open_node(within, name, file, flags)
+                          : Error::from_errno("making a device in " + directory->path, errno);
+    unlinkat(within, name, 0);
+    rmdir(directory->path.c_str());
     return made;
 }
 
@@ -95,9 +98,9 @@ Result<Fd> open_without_name(Opening &opening, const image::File &file, uint32_t
     const std::string place(file.path.substr(0, std::max<size_t>(file.path.rfind('/'), 1)));
     Result<Fd> made = Error(EPERM, "a rehearsal makes no device");
     if (!opening.rehearses())
-        made = node_for_a_moment(place, file, flags);
+        made = node_for_a_moment(opening, place, file, flags);
     if (!made && !opening.rehearses())
-        made = node_for_a_moment("/dev", file, flags);
+        made = node_for_a_moment(opening, "/dev", file, flags);
     if (made) {
         if (std::string lost =
                 give_object_rights(made->get(), file, opening.trust(), "a device without a name");

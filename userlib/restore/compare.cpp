@@ -1,26 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "restore/compare.hpp"
 
-#include "base/contents.hpp"
+#include "look/available_memory.hpp"
 
 #include <cerrno>
 #include <fmt/format.h>
+#include <optional>
 
 namespace cryo::restore {
 
 Result<void> check_room(uint64_t bytes)
 {
-    const Result<std::string> info = contents("/proc/meminfo");
-    std::string_view text = info ? capture::field(*info, "MemAvailable") : std::string_view();
-    if (text.empty())
-        return {};
-    const uint64_t available = capture::take_number(text) * 1024;
-    if (bytes <= available)
+    const std::optional<uint64_t> available = capture::available_memory();
+    if (!available || bytes <= *available)
         return {};
     return Error(ENOMEM,
                  fmt::format("a rehearsal needs {} MiB of memory besides the program's own, "
                              "and {} MiB are available; do without --rehearse",
-                             bytes >> 20, available >> 20));
+                             bytes >> 20, *available >> 20));
 }
 
 Result<void> compare(const Comparison &c)

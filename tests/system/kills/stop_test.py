@@ -90,8 +90,8 @@ class StopRun(kill_test.Run):
         self.check_goes_on()
         self.check_image()
         # An image made meanwhile may be one of a stopped program, which comes back stopped.
-        kill_test.wait_until("an image of the program as it runs",
-                             lambda: self.ends(self.start_checkpoint()))
+        if not self.ends(self.start_checkpoint()):
+            raise Failed("there is no image of the program as it runs")
 
     def victim_restart(self):
         self.kill_program()

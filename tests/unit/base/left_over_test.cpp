@@ -167,7 +167,7 @@ TEST_F(LeftOver, DirectoriesOfTheKilledGo)
         Result<DirectoryForNow> made = DirectoryForNow::make(dir_);
         ASSERT_TRUE(made);
         fs::create_directory(made->path + "/7");
-        add(made->path.substr(dir_.size() + 1) + "/7/file");
+        ASSERT_EQ(0, mkfifo((made->path + "/7/fifo").c_str(), 0600));
         made->lock.release();
     });
     ASSERT_EQ(1U, names().size());
@@ -181,6 +181,19 @@ TEST_F(LeftOver, DirectoriesOfTheKilledGo)
                      fs::path(second->path).filename()}),
               names());
     EXPECT_FALSE(fs::exists(dir_ + "/" + left));
+}
+
+// Another user may rename a directory of ours that lies in theirs.
+TEST_F(LeftOver, DirectoriesWithFilesStay)
+{
+    const std::string like_one = name("", "000000");
+    fs::create_directory(dir_ + "/" + like_one);
+    fs::create_directory(dir_ + "/" + like_one + "/inner");
+    add(like_one + "/data");
+    add(like_one + "/inner/data");
+    ASSERT_TRUE(DirectoryForNow::make(dir_));
+    EXPECT_TRUE(fs::exists(dir_ + "/" + like_one + "/data"));
+    EXPECT_TRUE(fs::exists(dir_ + "/" + like_one + "/inner/data"));
 }
 
 TEST_F(LeftOver, SocketsOfTheKilledGo)
