@@ -42,8 +42,8 @@ struct DirectoryForNow {
     std::string path;
     Fd lock; // while it is open, no other restart removes it
 
-    // In `place`, where those are removed that restarts have left, if they hold nothing but sockets,
-    // FIFOs and devices.
+    // In `place`, where those are removed that restarts have left, if they hold nothing but
+    // sockets, FIFOs and devices.
     static Result<DirectoryForNow> make(const std::string &place);
 };
 
