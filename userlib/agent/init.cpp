@@ -4,6 +4,7 @@
 
 #include "agent/callbacks.hpp"
 #include "agent/forked.hpp"
+#include "agent/undisturbed.hpp"
 #include "libcr.h"
 #include "restorer/enter.hpp"
 #include "sys/own_variable.hpp"
@@ -33,6 +34,9 @@ void after_fork_in_child()
 {
     if (state.signal == 0)
         return; // no agent has begun
+    // A child that is stopped in here is led to the end of it, which its signal mask tells
+    // (capture/process/newborn.cpp).
+    const Undisturbed undisturbed;
     forget_parent();
     tell_lodger_of_fork();
     open_control();

@@ -8,6 +8,7 @@
 #include "agent/interposed.hpp"
 #include "agent/kept_numbers.hpp"
 #include "agent/sharers.hpp"
+#include "agent/undisturbed.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -78,12 +79,10 @@ int converted(long result)
     return -1;
 }
 
-// All signals are blocked: no request may arrive while the descriptor has two numbers.
-int take_number(int from, int fd, int flags)
+// No request may arrive while the descriptor has two numbers.
+long take_number(int from, int fd, int flags)
 {
-    const uint64_t all = ~uint64_t(0);
-    uint64_t before = 0;
-    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(before));
+    const Undisturbed undisturbed;
     int *const own = own_of_number(static_cast<unsigned>(fd));
     const long elsewhere = sys::call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, fd + 1);
     long result = elsewhere;
@@ -94,8 +93,7 @@ int take_number(int from, int fd, int flags)
         else
             *own = static_cast<int>(elsewhere);
     }
-    sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof(before));
-    return converted(result);
+    return result;
 }
 
 // A lodger interposes the function, too, and skips its own descriptors.
@@ -159,7 +157,7 @@ CRYO_INTERPOSED void closefrom(int lowest) noexcept
 CRYO_INTERPOSED int dup2(int from, int to) noexcept
 {
     if (is_to_move(static_cast<unsigned>(to)))
-        return take_number(from, to, 0);
+        return converted(take_number(from, to, 0));
     if (is_kept_number(static_cast<unsigned>(to)))
         return converted(-EBUSY);
     return known(real_dup2)(from, to);
@@ -168,7 +166,7 @@ CRYO_INTERPOSED int dup2(int from, int to) noexcept
 CRYO_INTERPOSED int dup3(int from, int to, int flags) noexcept
 {
     if (is_to_move(static_cast<unsigned>(to)))
-        return take_number(from, to, flags);
+        return converted(take_number(from, to, flags));
     if (is_kept_number(static_cast<unsigned>(to)))
         return converted(-EBUSY);
     return known(real_dup3)(from, to, flags);

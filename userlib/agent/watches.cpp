@@ -6,6 +6,7 @@
 // stay does not grow.
 #include "agent/agent.hpp"
 #include "agent/room.hpp"
+#include "agent/undisturbed.hpp"
 #include "sys/raw.hpp"
 
 #include <cerrno>
@@ -42,30 +43,24 @@ char *chunk;
 size_t chunk_left;
 std::atomic<uint32_t> lock;
 
-// Blocks the checkpoint signal, so that no thread parks inside and the list is always consistent.
+// No thread parks inside, so the list is always consistent.
 class Inside
 {
   public:
     Inside()
     {
-        const uint64_t all = ~uint64_t(0);
-        sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before_, 8);
         uint32_t free = 0;
         while (!lock.compare_exchange_weak(free, 1, std::memory_order_acquire)) {
             free = 0;
             sys::call(SYS_sched_yield);
         }
     }
-    ~Inside()
-    {
-        lock.store(0, std::memory_order_release);
-        sys::call(SYS_rt_sigprocmask, SIG_SETMASK, &before_, nullptr, 8);
-    }
+    ~Inside() { lock.store(0, std::memory_order_release); }
     Inside(const Inside &) = delete;
     Inside &operator=(const Inside &) = delete;
 
   private:
-    uint64_t before_ = 0;
+    const Undisturbed undisturbed_;
 };
 
 void *allocate(size_t size)

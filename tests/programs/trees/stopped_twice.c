@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stopped children: one that was sent SIGSTOP once more while it stood, which is still pending;
-// others that were stopped right after their fork.
+// others that were stopped right after their fork, or a moment later each: some in the C library's
+// part of it, some in the agent's, before it listens or after.
 #include "probe.h"
 
-enum { AT_ONCE = 4 };
+#include <time.h>
+
+enum { AT_ONCE = 16, APART = 15000 }; // nanoseconds
 
 struct child {
     pid_t pid;
@@ -29,6 +32,15 @@ static void stop(pid_t child)
     PROBE_TRY(kill(child, SIGSTOP));
     probe_equal("stop of a child", child, waitpid(child, &status, WUNTRACED));
     probe_true("it was stopped", WIFSTOPPED(status));
+}
+
+static void pass(long nanoseconds)
+{
+    struct timespec begun, now;
+    clock_gettime(CLOCK_MONOTONIC, &begun);
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - begun.tv_sec) * 1000000000 + now.tv_nsec - begun.tv_nsec < nanoseconds);
 }
 
 static void look(const char *what, struct child child)
@@ -68,6 +80,7 @@ int main(int argc, char **argv)
         PROBE_TRY(kill(twice.pid, SIGSTOP));
         for (int i = 0; i < AT_ONCE; i++) {
             at_once[i] = start();
+            pass(i * APART);
             stop(at_once[i].pid);
         }
         PROBE_TRY(kill(at_once[0].pid, SIGSTOP));

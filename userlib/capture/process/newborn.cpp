@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A child that was stopped right after its fork, before its agent could listen: it is led to that
-// point. On the way it is in the C library's code and in the agent's only: it stands before each
-// instruction until it is in the agent's function, at each system call until it listens, and before
-// each instruction again until the function ends. So nothing of the program runs, whatever the
-// child is.
+// A child that was stopped after its fork, before its agent listens: it is led to the end of what
+// its agent does then. On the way it is in the C library's code and in the agent's only. It stands
+// before each instruction until the agent has blocked all signals, which it does first and last of
+// all in a child; in between it stands at each system call. So nothing of the program runs,
+// whatever the child is: one that has no agent, as it was made by a system call of the program's,
+// is left where it would come to the program or would make a system call for it.
 #include "capture/process/stopped.hpp"
 
 #include "look/proc.hpp"
@@ -65,6 +66,12 @@ class Map
         return Code::program;
     }
 
+    bool has_agent() const
+    {
+        return std::ranges::any_of(ranges_,
+                                   [](const Range &one) { return one.code == Code::agent; });
+    }
+
   private:
     struct Range {
         uint64_t start, end;
@@ -73,12 +80,32 @@ class Map
     std::vector<Range> ranges_;
 };
 
-bool is_newborn(const user_regs_struct &registers, const Map &map)
+bool blocks_all(pid_t tid)
 {
-    return registers.rax == 0 &&
-           (registers.orig_rax == SYS_clone || registers.orig_rax == SYS_fork ||
-            registers.orig_rax == SYS_clone3) &&
-           map.at(registers.rip) == Code::library;
+    constexpr uint64_t never = uint64_t(1) << (SIGKILL - 1) | uint64_t(1) << (SIGSTOP - 1);
+    uint64_t mask = 0;
+    return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 &&
+           (mask | never) == ~uint64_t(0);
+}
+
+// As the kernel leaves them in a thread that makes an interrupted system call again.
+bool is_about_to_repeat(const user_regs_struct &registers)
+{
+    constexpr int64_t first = -516, last = -512; // ERESTART_RESTARTBLOCK, ERESTARTSYS
+    const auto result = static_cast<int64_t>(registers.rax);
+    return static_cast<int64_t>(registers.orig_rax) >= 0 && result >= first && result <= last;
+}
+
+// Whether the C library's next instruction may be one of a program that waits, reads or writes.
+bool may_act(pid_t tid, const user_regs_struct &registers)
+{
+    constexpr long instruction = 0x050f; // syscall
+    const long next = ptrace(PTRACE_PEEKTEXT, tid, registers.rip, nullptr);
+    if ((next & 0xffff) != instruction)
+        return false;
+    const auto call = static_cast<long>(registers.rax);
+    return call != SYS_set_robust_list && call != SYS_rt_sigprocmask && call != SYS_rseq &&
+           call != SYS_set_tid_address && call != SYS_gettid && call != SYS_getpid;
 }
 
 } // namespace
@@ -130,34 +157,30 @@ Result<void> Stopped::lead_to_door()
     auto &[tid, thread] = *threads_.begin();
     const Map map{Proc(pid_)};
     user_regs_struct first;
-    if (thread.masked || ptrace(PTRACE_GETREGS, tid, nullptr, &first) != 0 ||
-        !is_newborn(first, map))
+    if (thread.masked || !map.has_agent() || ptrace(PTRACE_GETREGS, tid, nullptr, &first) != 0 ||
+        is_about_to_repeat(first))
         return {};
     Result<user_regs_struct> now = first;
-    for (int i = 0; i < most_steps && map.at(now->rip) == Code::library; i++) {
+    for (int i = 0; map.at(now->rip) != Code::agent || !blocks_all(tid); i++) {
+        if (i == most_steps || map.at(now->rip) == Code::program ||
+            (map.at(now->rip) == Code::library && may_act(tid, *now)))
+            return {};
         now = next(tid, thread, PTRACE_SINGLESTEP, SIGTRAP);
         if (!now)
             return {};
     }
-    if (map.at(now->rip) != Code::agent ||
-        ptrace(PTRACE_SETOPTIONS, tid, nullptr, PTRACE_O_TRACESYSGOOD) != 0)
+    if (ptrace(PTRACE_SETOPTIONS, tid, nullptr, PTRACE_O_TRACESYSGOOD) != 0)
         return {};
-    const uint64_t stack = now->rsp; // of the function that the C library has called
-    bool listens = false;
-    for (int i = 0; i < most_calls && now && !listens; i++) {
+    for (int i = 0; i < most_calls && now && map.at(now->rip) == Code::agent && blocks_all(tid);
+         i++)
         now = next(tid, thread, PTRACE_SYSCALL, at_call);
-        listens = now && now->orig_rax == SYS_listen && static_cast<int64_t>(now->rax) != -ENOSYS;
-    }
     ptrace(PTRACE_SETOPTIONS, tid, nullptr, 0);
-    for (int i = 0; i < most_steps && now && now->rsp <= stack; i++)
-        now = next(tid, thread, PTRACE_SINGLESTEP, SIGTRAP);
-    Result<std::vector<int>> all = Proc(pid_).numbers("task");
-    if (!now || now->rsp <= stack || !all || all->size() != 1)
+    const Result<std::vector<int>> all = Proc(pid_).numbers("task");
+    if (!now || map.at(now->rip) != Code::agent || blocks_all(tid) || !all || all->size() != 1)
         return Error(ENOTSUP,
                      fmt::format("process {} was stopped right after its fork: continue it "
                                  "with kill -CONT {}",
                                  pid_, pid_));
-    // The C library had all signals blocked meanwhile.
     if (ptrace(PTRACE_GETSIGMASK, tid, sizeof(thread.mask), &thread.mask) != 0)
         return refused(tid, errno);
     return keep_others_away(tid, thread);

@@ -176,6 +176,9 @@ Result<void> Stopped::run(pid_t tid, Thread &thread)
         if (Result<void> kept = keep_others_away(tid, thread); !kept)
             return kept;
     }
+    // A child that stood in its agent, after its fork, had all signals blocked until now.
+    if (!thread.masked && ptrace(PTRACE_GETSIGMASK, tid, sizeof(thread.mask), &thread.mask) != 0)
+        return refused(tid, errno);
     thread.runs = true;
     if (ptrace(PTRACE_CONT, tid, nullptr, static_cast<long>(signal_)) != 0)
         return refused(tid, errno);
