@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Adds up ctest's JUnit files: how long each label took, what failed, and one closing line.
+"""Adds up ctest's JUnit files: how long each label took, what failed, and one closing line. Of a
+run that was resumed, FILE.before has a line for each test that ended before: name, seconds, status.
 
 A test's label is the part of its name before the first dot. With CI=true a skipped test counts
 as failed, so that nothing is left out silently. No test at all is a failure, too.
@@ -30,22 +31,31 @@ class Results:
 
     def add(self, path):
         sanitized = "asan." if os.path.basename(path).startswith("ctest-asan") else ""
+        if path.endswith(".before"):
+            with open(path, encoding="utf-8") as file:
+                for name, seconds, status in map(str.split, file):
+                    self.add_test(sanitized, name, float(seconds),
+                                  {"0": "run", "77": "notrun"}.get(status, "fail"))
+            return
         try:
             suite = ET.parse(path).getroot()
         except (OSError, ET.ParseError) as error:
             self.failed[f"{os.path.basename(path)}: no result of ctest ({error})"] += 1
             return
         for case in suite.iter("testcase"):
-            name, status = case.get("name"), case.get("status")
-            label = name.split(".", 1)[0]
-            self.seconds[label] += float(case.get("time") or 0)
-            self.counts[label] += 1
-            if status == "run":
-                self.passed[sanitized + name] += 1
-            elif status in ("notrun", "disabled") and not self._strict:
-                self.skipped[sanitized + name] += 1
-            else:
-                self.failed[sanitized + name] += 1
+            self.add_test(sanitized, case.get("name"), float(case.get("time") or 0),
+                          case.get("status"))
+
+    def add_test(self, sanitized, name, seconds, status):
+        label = name.split(".", 1)[0]
+        self.seconds[label] += seconds
+        self.counts[label] += 1
+        if status == "run":
+            self.passed[sanitized + name] += 1
+        elif status in ("notrun", "disabled") and not self._strict:
+            self.skipped[sanitized + name] += 1
+        else:
+            self.failed[sanitized + name] += 1
 
 
 def tell_failures(results, options):

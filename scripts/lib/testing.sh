@@ -73,29 +73,74 @@ prepare_for_tests() {
     fi
 }
 
+# What was tested and how, to be compared when it is resumed.
+what_is_tested() {
+    local option
+    git -C "$CRYO_TOP" rev-parse HEAD
+    for option in ${given[@]+"${given[@]}"}; do
+        case $option in --resume | --record | --no-install) ;; *) printf '%s\n' "$option" ;; esac
+    done
+}
+
+# check_resumable: whether there is an interrupted run of this commit, and in `spent` how many
+# seconds it took.
+check_resumable() {
+    [ "$rounds" = 1 ] && ! $measure || die "--resume goes with neither --repeat nor --measure"
+    [ -z "$(git -C "$CRYO_TOP" status --porcelain)" ] ||
+        die "--resume: the tree holds what no commit has" "commit it, and run all of it"
+    [ -s "$log/run" ] && what_is_tested | cmp -s - "$log/run" ||
+        die "--resume: no run of this commit with these options has begun here" "run it without --resume"
+    [ ! -e "$log/spent" ] || spent=$(cat "$log/spent")
+    spent=$((spent + $(stat -c %Y "$log/times" "$log/began" | sort -n | tail -1) - $(stat -c %Y "$log/began")))
+}
+
 begin_results() {
     results=()
-    rm -rf "$log/failed" "$log/running" "$log/times"
+    if $resume; then
+        rm -rf "$log/running"
+    else
+        rm -rf "$log/failed" "$log/running" "$log/times" "$log/asan/times" "$log"/ctest-*
+        rm -f "$CRYO_TOP"/build/*/Testing/Temporary/CTestCheckpoint.txt
+        what_is_tested >"$log/run"
+    fi
+    echo "$spent" >"$log/spent"
+    touch "$log/began"
 }
 
 # run_ctest PRESET NAME-OF-RESULT: a test that fails is counted from the result file.
 run_ctest() {
     local preset=$1 result=$log/ctest-$2.xml chosen=("${selection[@]}")
+    local -x CRYO_TEST_LOG=$log
     if [ "$preset" = asan ]; then
         chosen=(-L '^unit$' ${regex:+-R "$regex"})
-        export CRYO_TEST_LOG=$log/asan
-    else
-        export CRYO_TEST_LOG=$log
+        CRYO_TEST_LOG=$log/asan
     fi
     local slots=$(($(nproc) * CRYO_SLOTS_OF_A_PROCESSOR))
     # Beside others a test waits for a processor, and would seem to need less of one.
     if $measure; then slots=1; fi
-    rm -f "$result"
+    results+=("$result")
+    if $resume; then
+        [ ! -s "$result" ] || return # that part had come to its end
+        note_ended "$preset" "$CRYO_TEST_LOG/times" "${result%.xml}.before" &&
+            results+=("${result%.xml}.before")
+        chosen+=(-F)
+    fi
     ctest --test-dir "$CRYO_TOP/build/$preset" --output-on-failure \
         --parallel "$slots" --output-junit "$result" "${chosen[@]}"
-    results+=("$result")
     keep_what_failed
-    unset CRYO_TEST_LOG
+}
+
+# note_ended PRESET TIMES FILE: the tests that have ended in the interrupted run, a line each: name,
+# seconds, status. ctest counts them by number; one that it had to kill has no times.
+note_ended() {
+    local ended=$CRYO_TOP/build/$1/Testing/Temporary/CTestCheckpoint.txt
+    [ -s "$ended" ] || return 1
+    ctest --test-dir "$CRYO_TOP/build/$1" -N -C debugkernel |
+        sed -n 's/^ *Test *#\([0-9]*\): /\1 /p' |
+        awk 'FILENAME == ARGV[1] { ended[$1] = 1; next }
+             FILENAME == ARGV[2] { seconds[$1] = $2; status[$1] = $4; next }
+             $1 in ended { print $2, $2 in status ? seconds[$2] " " status[$2] : "0 killed" }' \
+            "$ended" "$2" - >"$3"
 }
 
 # What a test that ctest had to kill has left is a failing test's, too.
