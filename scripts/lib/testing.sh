@@ -85,11 +85,14 @@ what_is_tested() {
 # check_resumable: whether there is an interrupted run of this commit, and in `spent` how many
 # seconds it took.
 check_resumable() {
-    [ "$rounds" = 1 ] && ! $measure || die "--resume goes with neither --repeat nor --measure"
+    if [ "$rounds" != 1 ] || $measure; then
+        die "--resume goes with neither --repeat nor --measure"
+    fi
     [ -z "$(git -C "$CRYO_TOP" status --porcelain)" ] ||
         die "--resume: the tree holds what no commit has" "commit it, and run all of it"
-    [ -s "$log/run" ] && what_is_tested | cmp -s - "$log/run" ||
-        die "--resume: no run of this commit with these options has begun here" "run it without --resume"
+    what_is_tested | cmp -s - "$log/run" ||
+        die "--resume: no run of this commit with these options has begun here" \
+            "run it without --resume"
     [ ! -e "$log/spent" ] || spent=$(cat "$log/spent")
     spent=$((spent + $(stat -c %Y "$log/times" "$log/began" | sort -n | tail -1) - $(stat -c %Y "$log/began")))
 }
@@ -99,7 +102,7 @@ begin_results() {
     if $resume; then
         rm -rf "$log/running"
     else
-        rm -rf "$log/failed" "$log/running" "$log/times" "$log/asan/times" "$log"/ctest-*
+        rm -rf "$log/failed" "$log/running" "$log/times" "$log/asan/times" "$log"/ctest-* "$log"/ended-*
         rm -f "$CRYO_TOP"/build/*/Testing/Temporary/CTestCheckpoint.txt
         what_is_tested >"$log/run"
     fi
@@ -123,7 +126,8 @@ run_ctest() {
         [ ! -s "$result" ] || return # that part had come to its end
         note_ended "$preset" "$CRYO_TEST_LOG/times" "${result%.xml}.before" &&
             results+=("${result%.xml}.before")
-        chosen+=(-F)
+        # ctest's own -F finds no test whose DEPENDS have ended.
+        chosen+=(-I "$log/left")
     fi
     ctest --test-dir "$CRYO_TOP/build/$preset" --output-on-failure \
         --parallel "$slots" --output-junit "$result" "${chosen[@]}"
@@ -131,16 +135,22 @@ run_ctest() {
 }
 
 # note_ended PRESET TIMES FILE: the tests that have ended in the interrupted run, a line each: name,
-# seconds, status. ctest counts them by number; one that it had to kill has no times.
+# seconds, status; and in build/log/left, for ctest's -I, the numbers of the others. ctest has noted
+# the numbers of those that ended; one that it had to kill has no times.
 note_ended() {
-    local ended=$CRYO_TOP/build/$1/Testing/Temporary/CTestCheckpoint.txt
-    [ -s "$ended" ] || return 1
+    local noted=$CRYO_TOP/build/$1/Testing/Temporary/CTestCheckpoint.txt ended=$log/ended-$1
+    ! [ -e "$noted" ] || cat "$noted" >>"$ended"
+    rm -f "$noted"
+    touch "$ended" "$2"
     ctest --test-dir "$CRYO_TOP/build/$1" -N -C debugkernel |
         sed -n 's/^ *Test *#\([0-9]*\): /\1 /p' |
-        awk 'FILENAME == ARGV[1] { ended[$1] = 1; next }
-             FILENAME == ARGV[2] { seconds[$1] = $2; status[$1] = $4; next }
-             $1 in ended { print $2, $2 in status ? seconds[$2] " " status[$2] : "0 killed" }' \
-            "$ended" "$2" - >"$3"
+        awk -v left="$log/left" '
+            FILENAME == ARGV[1] { ended[$1] = 1; next }
+            FILENAME == ARGV[2] { seconds[$1] = $2; status[$1] = $4; next }
+            !($1 in ended) { others = others (others == "" ? $1 "," $1 ",1" : "") "," $1; next }
+            { print $2, $2 in status ? seconds[$2] " " status[$2] : "0 killed" }
+            END { print others == "" ? "1000000,1000000,1" : others > left }' "$ended" "$2" - >"$3"
+    [ -s "$3" ]
 }
 
 # What a test that ctest had to kill has left is a failing test's, too.
