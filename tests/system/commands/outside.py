@@ -12,14 +12,14 @@ it happens in a network namespace of the test's own, whose packet filter it may 
 import contextlib
 import ctypes
 import fcntl
-import os
 import socket
 import struct
 import sys
 
 import case
+import processes
 
-CLONE_NEWNET, SIOCOUTQ, SIOCSIFFLAGS, IFF_UP = 0x40000000, 0x5411, 0x8914, 1
+SIOCOUTQ = 0x5411
 DROP_FROM_BOUNDING_SET, CAP_NET_ADMIN, CAP_NET_RAW = 24, 12, 13
 ESTABLISHED, SYN_SENT, FIN_WAIT1, CLOSED, CLOSE_WAIT, LAST_ACK, CLOSING = 1, 2, 4, 7, 8, 9, 11
 PATTERN = bytes(range(251)) * 80_000
@@ -83,15 +83,6 @@ listener = socket.create_server(("127.0.0.1", 0))
 print(listener.getsockname()[1], flush=True)
 """
 ACT = "act(*line.split())"
-
-
-def enter_network():
-    """False: this machine does not let us have one."""
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        return False
-    with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP))
-    return True
 
 
 def filter_packets(commands):
@@ -215,7 +206,7 @@ class Outside(case.Case):
 
 def main():
     """Of root; otherwise the test is skipped."""
-    if os.geteuid() != 0 or not enter_network():
+    if not processes.have_own_network():
         print("only root can hold packets back, in a network namespace")
         sys.exit(77)
     case.main()

@@ -83,6 +83,7 @@ def main():
     options = parse_arguments()
     options.bin = options.bin and os.path.abspath(options.bin)
     processes.have_own_ipc()
+    processes.have_own_network()
     if options.plain_user:
         processes.become_plain_user(options.bin)
     with open(options.list, encoding="utf-8") as file:

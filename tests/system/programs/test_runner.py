@@ -5,6 +5,7 @@ with tools that refuse. The tools and programs here are shell scripts made for o
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -140,6 +141,20 @@ class RunnerTest(unittest.TestCase):
         outcome = session.Session(program, tools.Plain(), self.scratch.name,
                                   20).run_sabotage("thing")
         self.assert_fails(outcome, "the check is blind")
+
+    def test_in_a_network_of_its_own_the_ports_of_others_are_free(self):
+        takes = ("import processes, socket, sys\n"
+                 "if not processes.have_own_network():\n"
+                 "    sys.exit(77)\n"
+                 "with socket.create_server(('127.0.0.1', int(sys.argv[1]))) as server:\n"
+                 "    socket.create_connection(server.getsockname()).close()\n")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            done = subprocess.run([sys.executable, "-B", "-c", takes, str(taken.getsockname()[1])],
+                                  cwd=os.path.dirname(os.path.abspath(__file__)), check=False,
+                                  stderr=subprocess.PIPE, text=True)
+        if done.returncode == session.LACKS_FEATURE:
+            self.skipTest("only root can have a network of its own")
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
 
 
 if __name__ == "__main__":
