@@ -2,6 +2,7 @@
 // A pseudo-terminal opened by the process: both ends, modes, window size and bytes in flight.
 #include "probe.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 
@@ -21,6 +22,8 @@ int main(int argc, char **argv)
     PROBE_TRY(ioctl(master, TIOCSWINSZ, &size));
     do {
         PROBE_TRY(write(master, "typed", 5));
+        // A worker of the kernel moves it from one end to the other.
+        PROBE_TRY(poll(&(struct pollfd){.fd = slave, .events = POLLIN}, 1, -1));
         probe_ready();
         modes.c_cc[VMIN] = 1;
         PROBE_SABOTAGE("modes", tcsetattr(slave, TCSANOW, &modes));

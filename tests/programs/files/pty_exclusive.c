@@ -4,6 +4,7 @@
 #include "probe.h"
 
 #include <linux/capability.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <termios.h>
@@ -26,6 +27,8 @@ int main(int argc, char **argv)
     give_up_privileges();
     do {
         PROBE_TRY(write(master, "a line\n", 7));
+        // A worker of the kernel moves it from one end to the other.
+        PROBE_TRY(poll(&(struct pollfd){.fd = slave, .events = POLLIN}, 1, -1));
         probe_ready();
         PROBE_SABOTAGE("exclusive", ioctl(slave, TIOCNXCL));
         int exclusive = 0;

@@ -26,6 +26,9 @@ int main(int argc, char **argv)
         // ^V makes the ^D a character; the other ^D is an end of file.
         PROBE_TRY(write(master, "one line\nano\026\004ther\n\004and a pa", 28));
         PROBE_TRY(write(slave, "output", 6));
+        // A worker of the kernel moves each from one end to the other.
+        PROBE_TRY(poll(&ready, 1, -1));
+        PROBE_TRY(poll(&(struct pollfd){.fd = master, .events = POLLIN}, 1, -1));
         probe_ready();
         PROBE_SABOTAGE("lines", tcflush(slave, TCIFLUSH));
         PROBE_SABOTAGE("packet mode", ioctl(master, TIOCPKT, &(int){0}));
