@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         const struct itimerspec soon = {.it_value.tv_nsec = 1};
         PROBE_TRY(timerfd_settime(got[2], 0, &soon, NULL));
         probe_equal("members of the inner set, after a timer", 1,
-                    epoll_wait(second[0], none, 4, 10000));
+                    epoll_wait(second[0], none, 4, 30000));
         probe_equal("data word of the timer", 4, (long long)none[0].data.u64);
         close_files(3, got);
         close_files(2, (int[]){number_of_pipe, second[0]});

@@ -38,7 +38,7 @@ static void await_end_of_main_thread(void)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/statm", (int)orphan);
     for (int patience = 0; strncmp(probe_read_text(path), "0 ", 2) != 0; patience++) {
-        probe_true("the main thread of the orphan ends", patience < 10000);
+        probe_true("the main thread of the orphan ends", patience < 30000);
         usleep(1000);
     }
 }
