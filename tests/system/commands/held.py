@@ -31,6 +31,7 @@ class Saver:
         self.end, its_end = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
         fcntl.fcntl(its_end, fcntl.F_SETPIPE_SZ, 4096)  # one line
         os.write(its_end, b".")
+        self.begun = time.monotonic()
         self.process = test.spawn(case.command("cr_checkpoint"), "-v", *words, program.pid,
                                   stderr=its_end)
         os.close(its_end)
@@ -111,16 +112,19 @@ class Case(case.Case):
         case.wait_until("every thread to count",
                         lambda: all(now > then for now, then in zip(self.counts(), before)))
 
-    def assert_nobody_counts(self):
-        """For as long as any of them would need by far."""
+    def assert_nobody_counts(self, until):
+        """For as long as any of them would need by far. From UNTIL on they may count again: a machine
+        that stands still lets that time pass, too."""
         before = self.counts()
         time.sleep(0.1)  # nothing can be waited for: that nothing happens is what is looked at
-        self.assertEqual(before, self.counts())
+        after = self.counts()
+        if time.monotonic() < until:
+            self.assertEqual(before, after)
 
-    def until_all_count(self):
-        """Every thread stands still now; how long until all go on, in seconds."""
-        begun = time.monotonic()
-        self.assert_nobody_counts()
+    def until_all_count(self, begun, limit):
+        """Every thread stands still now, for LIMIT seconds from BEGUN on at least; how long since BEGUN
+        until all go on, in seconds."""
+        self.assert_nobody_counts(begun + limit)
         self.assert_all_count()
         return time.monotonic() - begun
 
