@@ -11,6 +11,7 @@ import subprocess
 import unittest
 
 import case
+import held
 import needs
 import processes
 
@@ -104,31 +105,12 @@ class Disk(case.Case):
         """While the image is being written, into a directory that is removed meanwhile."""
         program = self.start(BIG)
         os.mkdir(self.path("place"))
-        checkpoint = self.spawn(case.command("cr_checkpoint"), "-q", "-f", "place/image",
-                                program.pid, stderr=subprocess.PIPE)
-        case.wait_until("the directory to be open", lambda: checkpoint.poll() is not None or any(
-            self.leads_to(checkpoint.pid, fd, "place") for fd in self.descriptors(checkpoint.pid)))
-        try:
-            os.rmdir(self.path("place"))
-        except OSError:
-            self.fail("it was committed already")
-        code, said = checkpoint.wait(case.PATIENCE), checkpoint.stderr.read()
+        saver = held.Saver(self, program, "memory written", ("-f", "place/image"))
+        os.rmdir(self.path("place"))
+        code, said = saver.let_go()
         self.assertEqual(errno.ENOENT, code, said)
         self.assertIn("place/image", said)
         self.assert_alive(program)
-
-    @staticmethod
-    def descriptors(pid):
-        try:
-            return os.listdir(f"/proc/{pid}/fd")
-        except OSError:
-            return []
-
-    def leads_to(self, pid, fd, name):
-        try:
-            return os.readlink(f"/proc/{pid}/fd/{fd}") == self.path(name)
-        except OSError:
-            return False
 
     def test_second_request_during_the_first(self):
         program = self.start(BIG)
@@ -334,7 +316,8 @@ assert libc.prctl(22, 2, ctypes.byref(Program(1, allow)), 0, 0) == 0
                 self.assertIn(code, (0, errno.EBUSY), one.stderr.read())
         self.assert_alive(program)
         self.end(program)
-        self.assert_good("image.0" if asked[0].returncode == 0 else "image.1")
+        saved = next(number for number, one in enumerate(asked) if one.returncode == 0)
+        self.assert_good(f"image.{saved}")
 
     def test_other_user(self):
         if os.geteuid() != 0:
