@@ -49,13 +49,14 @@ class Progress:
 
     def wait_until(self, what, condition):
         """For DEADLINE, and for as long as the command goes on making calls."""
+        whole, silent = waiting.Patience(LIMIT), waiting.Patience(DEADLINE)
         start = since = time.monotonic()
         seen = self.calls()
         while not condition():
-            now = time.monotonic()
             if self.calls() >= seen + BUSY:
-                since, seen = now, self.calls()
-            if now > since + DEADLINE or now > start + LIMIT:
+                silent, since, seen = waiting.Patience(DEADLINE), time.monotonic(), self.calls()
+            if silent.is_over() or whole.is_over():
+                now = time.monotonic()
                 raise Fault(f"waited {now - start:.0f} s for {what}; {self.calls() - seen} calls in "
                             f"the last {now - since:.0f} s:\n{processes.describe(os.getpid())}")
             time.sleep(0.005)

@@ -13,6 +13,7 @@ import os
 import time
 
 import processes
+from waiting import Patience
 
 UNTIL_ENDED = ("Z", "X", None)
 
@@ -92,10 +93,10 @@ def _stuck(before):
 def await_all(before, patience):
     """Waits until every thread of the look goes on, or has ended."""
     left = list(before)
-    deadline = time.monotonic() + patience
+    limit = Patience(patience)
     # One by one, each until it was seen outside: they need not be outside at the same moment.
     while left := _stuck({key: before[key] for key in left}):
-        if time.monotonic() > deadline:
+        if limit.is_over():
             raise Stuck("\n".join(f"thread {tid} of process {pid} still stands after {patience} s: "
                                   f"{processes.describe(pid)}" for pid, tid in left))
         time.sleep(0.002)
