@@ -110,7 +110,7 @@ class Whole(jobs.Case):
         """With what cr_run gives Open MPI's launcher in front of it."""
         job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-x", "CRYO_JOB",
                               "-x", "LD_PRELOAD", "-n", "1", jobs.OPTIONS.rank, "4000",
-                              self.scratch], self.settings())
+                              self.scratch], self.settings(FAKE_HELD="1"))
         reference, _ = self.save(job)
         said = self.tool("ompi-restart", "-i", reference).stdout
         self.assertIn(": 1 rank, ", said)
@@ -168,7 +168,7 @@ class Whole(jobs.Case):
 
     def test_opal_commands(self):
         alone = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", jobs.OPTIONS.rank, "1500",
-                                self.scratch], self.settings(OMPI_COMM_WORLD_SIZE="1"))
+                                self.scratch], self.settings(OMPI_COMM_WORLD_SIZE="1", FAKE_HELD="1"))
         jobs.wait_for(lambda: Path(self.scratch, "started.0").exists(), "the program")
         said = self.tool("opal-checkpoint", "-term", "-w", self.store, "-n", "one",
                          alone.pid).stdout
@@ -268,7 +268,7 @@ class Refused(jobs.Case):
         late = 'until [ -e "$0" ]; do sleep 0.02; done; exec "$@"'
         job = jobs.Job(self, [jobs.OPTIONS.bin + "/cr_run", "--mpi", jobs.MPIRUN, "-n", "2",
                               "/bin/sh", "-c", late, str(go), jobs.OPTIONS.rank, "300",
-                              self.scratch], self.settings(), None)
+                              self.scratch], self.settings(FAKE_HELD="1"), None)
         done = self.tool("ompi-checkpoint", "--time", "1", job.pid, code=errno.EAGAIN)
         self.assertIn("after 1 s no rank has called MPI_Init yet", done.stderr)
         with subprocess.Popen([jobs.OPTIONS.bin + "/ompi-checkpoint", "--json", str(job.pid)],

@@ -40,7 +40,7 @@ class Supervising(jobs.Case):
         self.launcher = os.path.join(self.scratch, "mpirun")
         os.symlink(jobs.MPIRUN, self.launcher)
         self.kept = Path(self.scratch, "kept")
-        self.more = {"CRYO_MPIRUN": str(jobs.MPIRUN)}
+        self.more = {"CRYO_MPIRUN": str(jobs.MPIRUN), "FAKE_HELD": "1"}
 
     def supervise(self, ranks, steps=20_000, interval="100ms", policy="", options=(),
                   before=()):
@@ -366,7 +366,7 @@ class OpenMpi(Supervising):
     def setUp(self):
         super().setUp()
         self.launcher = jobs.OPTIONS.open_mpi
-        self.more = {"TMPDIR": self.scratch, "OMPI_MCA_rtc": "^hwloc", "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        self.more = {"TMPDIR": self.scratch, "FAKE_HELD": "1", "OMPI_MCA_rtc": "^hwloc", "OMPI_ALLOW_RUN_AS_ROOT": "1",
                      "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_oob_tcp_if_include": "lo"}
 
     def test_options_of_the_launcher(self):

@@ -112,6 +112,7 @@ class Weights(jobs.Case):
         reference = self.saved()
         for weights, nodes in (("node0=2,node1=1", "010100"), ("node1=1", "111111")):
             with self.subTest(weights=weights):
+                Path(self.scratch, "end").unlink(missing_ok=True) # not before it has been saved again
                 back = jobs.Job(self, [jobs.OPTIONS.bin + "/ompi-restart", "--mpirun", self.orterun,
                                        "--weights", weights, reference], self.settings())
                 self.assertEqual(self.nodes_now(back), [f"node{node}" for node in nodes])
