@@ -239,7 +239,7 @@ class Case(unittest.TestCase):
         """Each process of the program, and when it has begun."""
         found = set()
         for pid in self.pythons(supervisor):
-            with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
                 found.add((pid, file.read().rsplit(")", 1)[1].split()[19]))
         return found
 
