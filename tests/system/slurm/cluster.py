@@ -49,12 +49,13 @@ NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=
 PARTITION = "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8\n"
 
 
-def free_ports(count):
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
-    for one in held:
-        one.close()
-    return ports
+def hold_port():
+    """A socket whose port goes to nobody who asks for any. Slurm may listen there, for it allows another
+    socket of the port, too, while none of them listens."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind(("127.0.0.1", 0))
+    return held
 
 
 class Slurm:
@@ -69,6 +70,7 @@ class Slurm:
         self.tracking = tracking
         self.kill_wait = kill_wait
         self.daemons = {}
+        self.held = [] # the ports of the daemons
 
     def start(self, name, *words):
         with (self.place / f"{name}.log").open("wb") as log:
@@ -103,7 +105,8 @@ class Slurm:
         return self
 
     def write_configuration(self):
-        controller_port, *ports = free_ports(1 + len(self.names))
+        self.held = [hold_port() for _ in range(1 + len(self.names))]
+        controller_port, *ports = (held.getsockname()[1] for held in self.held)
         host = socket.gethostname().split(".")[0]
         text = CONFIGURATION.format(host=host, user=getpass.getuser(), place=self.place,
                                     controller_port=controller_port, tracking=self.tracking,
@@ -143,6 +146,8 @@ class Slurm:
             if name in self.daemons:
                 self.daemons[name].terminate()
                 self.daemons[name].wait(PATIENCE)
+        for held in self.held:
+            held.close()
         if self.tracking == "proctrack/cgroup": # slurmd leaves it
             for name in self.names:
                 left = FREEZER / f"slurm_{name}"
