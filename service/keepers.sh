@@ -26,10 +26,12 @@ is_of_this_unit()
 }
 
 # A keeper has the number of the process that it saves as its only word. Most processes of a node are told by
-# their name, for which no other process is started.
+# their name, for which no other process is started. A child that copies an image to the second directory is
+# the same in all but the session, which the keeper leads.
 is_keeper()
 {
     { read -r name < "/proc/$1/comm"; } 2>/dev/null && [ "$name" = keeper ] || return 1
+    { read -r itself _ _ _ _ leader _ < "/proc/$1/stat"; } 2>/dev/null && [ "$itself" = "$leader" ] || return 1
     is_of_this_unit "$1" || return 1
     case $(readlink "/proc/$1/exe" 2>/dev/null) in
     */cryo/keeper*) is_ours "$({ tr '\0' '\n' < "/proc/$1/cmdline" | sed -n 2p; } 2>/dev/null)" ;;

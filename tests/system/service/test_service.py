@@ -244,6 +244,26 @@ class Service(unittest.TestCase):
             self.assertIsNone(other.poll())
             other.kill()
 
+    def test_stop_passes_over_a_child_of_the_keeper(self):
+        """It copies an image for as long as that takes, and may have a number before the keeper's."""
+        place = os.path.join(self.top, "cryo")
+        os.mkdir(place)
+        keeper = os.path.join(place, "keeper")
+        shutil.copy(shutil.which("sleep"), keeper)
+        main = str(os.getpid())
+        for leads in False, True:
+            with subprocess.Popen([keeper, main], start_new_session=leads, cwd="/",
+                                  stderr=subprocess.DEVNULL) as process:
+                self.addCleanup(process.kill)
+                said = self.run_it("stop", MAINPID=main)
+                if leads:
+                    self.assertEqual("", said)
+                    self.assertEqual(-signal.SIGTERM, process.wait(PATIENCE))
+                else:
+                    self.assertIn("no keeper is there", said)
+                    self.assertIsNone(process.poll())
+                    process.kill()
+
     @unittest.skipUnless(os.geteuid() == 0, "only root makes mount namespaces")
     def test_hardened(self):
         """As ProtectSystem=, ProtectProc=, ProtectControlGroups=, NoNewPrivileges=, CapabilityBoundingSet=,
