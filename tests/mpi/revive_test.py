@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from run_mpi import (TRANSPORTS, descendants, environment, need_old_ids,
+from run_mpi import (TRANSPORTS, descendants, eager, environment, need_old_ids,
                      show_where_they_wait)
 
 LARGEST = 4 << 20 # bytes of an image of a program that is nothing but MPI calls
@@ -28,9 +28,10 @@ class Job:
     """An mpirun with its ranks, which ends with the object."""
 
     def __init__(self, command, settings):
-        self.process = subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        process_group=0)
+        with eager(settings):
+            self.process = subprocess.Popen(command, env=settings, stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                            process_group=0)
 
     def __enter__(self):
         return self
@@ -183,7 +184,7 @@ def main():
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=TRANSPORTS, default="vader")
-    parser.add_argument("--patience", type=int, default=60, help="seconds until a job hangs")
+    parser.add_argument("--patience", type=int, default=150, help="seconds until a job hangs")
     parser.add_argument("--places", type=int, default=1, help="how often it calls wait_here()")
     parser.add_argument("--start", choices=("preload", "inside", "around"), default="preload",
                         help="where cr_run is: nowhere, inside of mpirun, around it")
