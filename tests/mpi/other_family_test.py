@@ -42,9 +42,10 @@ class OtherFamily(unittest.TestCase):
         return settings
 
     def run_it(self, *words, family, **more):
-        return subprocess.run([*map(str, words)], env=self.settings(family, **more), text=True,
-                              capture_output=True, check=False, timeout=PATIENCE, cwd=self.top,
-                              stdin=subprocess.DEVNULL)
+        settings = self.settings(family, **more)
+        with run_mpi.eager(settings):
+            return subprocess.run([*map(str, words)], env=settings, text=True, capture_output=True, check=False,
+                                  timeout=PATIENCE, cwd=self.top, stdin=subprocess.DEVNULL)
 
     def test_program(self):
         """As a rank gets it from cr_run; no launcher is needed to see it."""
@@ -60,11 +61,12 @@ class OtherFamily(unittest.TestCase):
         for family, program in OPTIONS.job.items():
             other = other_than(family)
             said = Path(self.top, f"output.{family}")
-            with said.open("wb") as output:
+            settings = self.settings(family)
+            with said.open("wb") as output, run_mpi.eager(settings):
                 job = subprocess.Popen( # pylint: disable=consider-using-with
                     [f"{OPTIONS.bin}/cr_run", OPTIONS.launcher[family], "-n", "2", program, "1000000",
-                     "begun"], env=self.settings(family), stdin=subprocess.DEVNULL, stdout=output,
-                    stderr=output, cwd=self.top, start_new_session=True)
+                     "begun"], env=settings, stdin=subprocess.DEVNULL, stdout=output,
+                    stderr=output, cwd=self.top, process_group=0) # no session: run_mpi.py says why
             self.addCleanup(job.kill)
             wait_until("the job's first line, or its end",
                        lambda job=job, said=said: "begun" in said.read_text(encoding="utf-8").split()
