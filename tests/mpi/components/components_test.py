@@ -26,7 +26,7 @@ import run_mpi  # noqa: E402
 from case import wait_until  # noqa: E402
 
 OPTIONS = argparse.Namespace()
-PATIENCE = 60
+PATIENCE = 150 # a job of two ranks on a busy machine
 
 
 class Case(unittest.TestCase):
@@ -51,9 +51,10 @@ class Case(unittest.TestCase):
                 f"{OPTIONS.components}:SYSTEM_DEFAULT:USER_DEFAULT"
 
     def run_words(self, *words, **more):
-        return subprocess.run(words, capture_output=True, text=True, check=False,
-                              timeout=PATIENCE, env={**self.settings, **more},
-                              stdin=subprocess.DEVNULL)
+        with run_mpi.eager(self.settings):
+            return subprocess.run(words, capture_output=True, text=True, check=False,
+                                  timeout=PATIENCE, env={**self.settings, **more},
+                                  stdin=subprocess.DEVNULL)
 
     def end(self, program):
         if program.poll() is None:
@@ -68,9 +69,10 @@ class Case(unittest.TestCase):
                 stream.close()
 
     def start(self, *words, **more):
-        # pylint: disable=consider-using-with
-        program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                   env={**self.settings, **more})
+        with run_mpi.eager(self.settings):
+            # pylint: disable=consider-using-with
+            program = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                       env={**self.settings, **more})
         self.addCleanup(self.end, program)
         return program
 
@@ -237,7 +239,7 @@ class Hook(Case):
         program = self.start(*self.prefix, f"{OPTIONS.bin}/cr_run", OPTIONS.mpirun, "-n", "2", "--mca",
                              "hook_cryo_directory", str(where), OPTIONS.traffic, "100000000")
         reference = f"ompi_global_snapshot_{program.pid}.ckpt"
-        wait_until("a job", lambda: program.poll() is not None or inside.is_job(program.pid))
+        wait_until("a job", lambda: program.poll() is not None or inside.is_job(program.pid), PATIENCE)
         done = self.run_words(f"{OPTIONS.bin}/ompi-checkpoint", str(program.pid))
         while done.returncode != 0 and "has not become mpirun yet" in done.stderr:
             done = self.run_words(f"{OPTIONS.bin}/ompi-checkpoint", str(program.pid))
@@ -251,7 +253,7 @@ class Hook(Case):
                              "100ms", OPTIONS.traffic, "100000000")
         log = where / "keeper.log"
         wait_until("two automatic snapshots", lambda: program.poll() is not None or (
-            log.exists() and log.read_text().count("on the disk") > 1))
+            log.exists() and log.read_text().count("on the disk") > 1), PATIENCE)
         self.assertIsNone(program.poll())
 
 
