@@ -47,10 +47,12 @@ def moves(jobs, mpirun, ways, command):
     if jobs.wait() != 0:
         jobs.fail("natively, the job fails")
     natively = job_test.result(jobs.text())
+    jobs.hold()
     jobs.start([*jobs.command("cr_run"), *mpirun, *command])
     for way in ways:
         time.sleep(random.uniform(0, 0.5)) # any moment will do
         restart(jobs, way, save(jobs))
+    jobs.let_end()
     if jobs.wait() != 0:
         jobs.fail("the job fails")
     if job_test.result(jobs.text()) != natively or not natively:
@@ -84,7 +86,8 @@ def main():
         jobs.settings.update(all_nodes.settings)
         ways = [of_the_launcher(options, where, all_nodes.ssh) for where in options.on]
         mpirun = [options.mpirun, *ways[0], "-n", str(options.ranks),
-                  *run_mpi.exporting(options.mpirun, "CRYO_SCRATCH", directory)]
+                  *run_mpi.exporting(options.mpirun, "CRYO_SCRATCH", directory),
+                  *run_mpi.exporting(options.mpirun, "CRYO_HOLD", jobs.settings["CRYO_HOLD"])]
         try:
             if options.refused:
                 is_refused(jobs, mpirun, ways[1], options)
