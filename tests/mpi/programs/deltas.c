@@ -3,7 +3,8 @@
  * Ranks with memory of which few pages change in each round, in every way that changes memory, and
  * all of which is verified in each: what a page has to have follows from the number of the round,
  * on which the ranks agree by messages. The argument is the number of rounds, at least; it goes on
- * until it may end. In CRYO_TRAFFIC_REPORT is how far it has come.
+ * until it may end. With a second one only each page of so many ever changes, however many rounds
+ * are made. In CRYO_TRAFFIC_REPORT is how far it has come.
  */
 #include "ring.h"
 
@@ -18,6 +19,7 @@
 #define BYTES (WORDS * sizeof(uint64_t))
 
 static uint64_t *memory;
+static int apart = 1;
 
 static uint64_t scrambled(uint64_t x)
 {
@@ -33,7 +35,8 @@ static uint64_t *at_page(int page)
 
 static int changed_in(int round, int i)
 {
-    return (int)(scrambled((uint64_t)round * 977 + (uint64_t)rank * 31 + (uint64_t)i) % PAGES);
+    const uint64_t any = scrambled((uint64_t)round * 977 + (uint64_t)rank * 31 + (uint64_t)i);
+    return (int)(any % (uint64_t)(PAGES / apart)) * apart;
 }
 
 static uint64_t word_of(int page, int round, int word)
@@ -128,6 +131,7 @@ int main(int argc, char **argv)
 {
     const int rounds = argc > 1 ? atoi(argv[1]) : 100;
     const char *hold = getenv("CRYO_HOLD");
+    apart = argc > 2 ? atoi(argv[2]) : 1;
     begin_ring(&argc, &argv);
     memory =
         mmap(NULL, (PAGES + 1) * BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
