@@ -3,10 +3,11 @@
 """Snapshots of a job whose images are deltas of those of earlier snapshots: what they are based on,
 what stays for them, and that a job comes back from them as it was.
 
-    deltas_test.py --bin DIRECTORY --ranks 2 -- ./deltas 100
+    deltas_test.py --bin DIRECTORY --ranks 2 -- ./deltas 100 8
 
 The program verifies its memory all the time, and goes on until it may end.
 """
+import contextlib
 import json
 import os
 import re
@@ -134,6 +135,15 @@ def restarts(jobs):
     jobs.expect(jobs.made("--delta")["needs"] == [after["seq"]], "and a base of the next one")
 
 
+def is_of_second_rank(pid):
+    """The copy from which its last image was written may be about to end."""
+    try:
+        environment = b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return b"\0OMPI_COMM_WORLD_RANK=1\0" in environment or b"\0PMI_RANK=1\0" in environment
+
+
 def called_off(jobs):
     """All images of a checkpoint are made, and it is not committed: nothing is based on them, and
     what has changed since the last finished one is in the next one."""
@@ -141,19 +151,19 @@ def called_off(jobs):
     jobs.goes_on()
     seq = base + 1
     unfinished = jobs.store / f".{seq}.tmp"
-    stopped = [pid for pid in job_test.run_mpi.descendants(jobs.job.pid)
-               if b"\0OMPI_COMM_WORLD_RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-               or b"\0PMI_RANK=1\0" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()]
+    stopped = [pid for pid in job_test.run_mpi.descendants(jobs.job.pid) if is_of_second_rank(pid)]
     jobs.expect(stopped, "a process of rank 1 is there")
     for pid in stopped: # so that no image is made before the obstacle is there
-        os.kill(pid, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGSTOP)
     words = [jobs.asking, "--json", "--name", REFERENCE, "--delta=incremental", str(jobs.job.pid)]
     with subprocess.Popen(words, env=jobs.settings, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as asking:
         jobs.await_("the checkpoint begins", unfinished.is_dir)
         (jobs.store / str(seq) / "obstacle").mkdir(parents=True)
         for pid in stopped:
-            os.kill(pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
         said = asking.communicate(timeout=jobs.options.patience)[0]
     jobs.expect(asking.returncode != 0 and "finished locally" in said, f"it fails at its end: {said}")
     shutil.rmtree(jobs.store / str(seq))
