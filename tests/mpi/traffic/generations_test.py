@@ -27,8 +27,9 @@ def ranks_of(job, program):
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError: # it has ended
             continue
-        found.update({int(word.split(b"=")[1]): pid for word in environment
-                      if word.startswith(b"OMPI_COMM_WORLD_RANK=")})
+        for word in environment:
+            if word.startswith(b"OMPI_COMM_WORLD_RANK="): # a copy of it, if one is left, comes later
+                found.setdefault(int(word.split(b"=")[1]), pid)
     return [found[rank] for rank in sorted(found)]
 
 
