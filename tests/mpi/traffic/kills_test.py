@@ -62,15 +62,14 @@ class Killed(recover_test.Supervised):
         self.lost = set()
         self.asleep = [] # what wakes lost nodes up
         self.settings.update(nodes.settings, CRYO_DEADLINE=DEADLINE, CRYO_WITNESS=str(directory))
-        self.settings.pop("CRYO_HOLD")
         if self.build:
             self.prefix = inside.prefix(self.build, "--same-network")
 
     def of_launcher(self, where=BEGINS_ON):
         """Undisturbed, one node is enough: what the programs print depends on the ranks alone."""
         options = self.options
-        exported = [word for name in ("CRYO_SCRATCH", "CRYO_WITNESS")
-                    for word in run_mpi.exporting(options.mpirun, name, str(self.directory))]
+        exported = [word for name in ("CRYO_SCRATCH", "CRYO_WITNESS", "CRYO_HOLD")
+                    for word in run_mpi.exporting(options.mpirun, name, self.settings[name])]
         return [*shlex.split(options.mpirun), *nodes_test.of_the_launcher(options, where, self.nodes.ssh),
                 "-n", str(options.ranks), *exported]
 
@@ -224,7 +223,10 @@ def disturb(jobs, program, chance, most):
     options = jobs.options
     done = []
     jobs.await_("the first snapshot", lambda: jobs.snapshots_made() > 0)
+    end = time.monotonic() + options.patience
     while len(done) < most and not jobs.has_ended():
+        if not done and time.monotonic() > end:
+            jobs.fail("nothing is found that may be killed")
         time.sleep(chance.uniform(0, options.apart))
         kinds = [kind for kind in options.kinds if jobs.victims(kind, program.name)]
         if not kinds:
@@ -235,6 +237,8 @@ def disturb(jobs, program, chance, most):
         if not victims or not jobs.strike(kind, victim := chance.choice(victims)):
             continue
         done.append(kind)
+        if len(done) == 1: # the job may be much faster than this test
+            jobs.let_end()
         jobs.note(f"{kind} {victim}")
         # Without the first daemon a job may go on, unsaved. What is killed next may be of a recovery.
         if kind in OF_A_NODE or (kind != "first daemon" and chance.random() < 0.7):
@@ -302,6 +306,7 @@ def one_job(options, program, seed, most):
                 for note in jobs.directory.glob("acts.*"):
                     note.unlink()
                 program.begin(jobs.directory / "killed")
+                jobs.hold()
                 jobs.start_supervised(program.options.command)
                 done = disturb(jobs, program, chance, most)
                 jobs.wake()
