@@ -21,7 +21,7 @@ RANKS = 2
 
 
 def begin(options, directory, what):
-    jobs = Jobs(SimpleNamespace(transport="vader", bin=options.build / "bin", patience=60,
+    jobs = Jobs(SimpleNamespace(transport="vader", bin=options.build / "bin", patience=120,
                                 build=options.build), directory)
     jobs.start([*jobs.command("cr_run"), options.mpirun, "-n", str(RANKS), options.program,
                 f"{directory}/stop", what])

@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--mpirun", default="mpirun")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--transport", choices=run_mpi.TRANSPORTS, default="vader")
-    parser.add_argument("--patience", type=int, default=100)
+    parser.add_argument("--patience", type=int, default=150)
     parser.add_argument("--pause", type=int, default=2000, help="microseconds between two cuts")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least", type=int, default=10, help="cuts that there must be")
@@ -69,7 +69,7 @@ def main():
             settings.update(CRYO_RANK_SOCKET=str(socket), CRYO_TRAFFIC_REPORT=str(report))
             try:
                 disturbed = run(options, settings, preloaded)
-                said = daemon.communicate(timeout=20)[0]
+                said = daemon.communicate(timeout=100)[0]
             finally:
                 daemon.kill()
         sums = totals(report)

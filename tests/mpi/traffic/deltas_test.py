@@ -254,7 +254,7 @@ def automatic(jobs, mpirun):
 
 
 def main():
-    parser = job_test.options_of_jobs(__doc__, patience=90, generations=1)
+    parser = job_test.options_of_jobs(__doc__, patience=150, generations=1)
     parser.add_argument("--build", help="with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("--short", action="store_true", help="only what depends on the MPI library")
     parser.add_argument("command", nargs="+")

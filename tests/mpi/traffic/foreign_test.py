@@ -48,13 +48,14 @@ def compute(options, subject, directory, natively):
             jobs.fail("natively, the job fails" if natively else "the job fails")
         if natively:
             options.duration = time.monotonic() - started
+            options.patience = max(options.patience, 10 * options.duration) # as in job_test.py
         return subject.result(directory), saved
     finally:
         jobs.kill()
 
 
 def main():
-    parser = options_of_jobs(__doc__, patience=100, generations=3)
+    parser = options_of_jobs(__doc__, patience=200, generations=3)
     parser.add_argument("--steps", type=int, default=0, help="how much it computes")
     parser.add_argument("subject", choices=SUBJECTS)
     options = parser.parse_args()

@@ -44,7 +44,7 @@ def size_of(directory):
 
 
 def main():
-    parser = job_test.options_of_jobs(__doc__, patience=60, generations=10)
+    parser = job_test.options_of_jobs(__doc__, patience=120, generations=10)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     mpirun = [*options.mpirun.split(), "-n", str(options.ranks)]

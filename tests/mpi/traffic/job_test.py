@@ -205,7 +205,7 @@ def measure(jobs, mpirun, options):
 
 
 def main():
-    parser = options_of_jobs(__doc__, patience=60, generations=1)
+    parser = options_of_jobs(__doc__, patience=120, generations=1)
     parser.add_argument("--seconds", type=float, default=1.4,
                         help="that the job takes under cr_run, at least; 0: it takes long enough")
     parser.add_argument("--pass", type=int, default=0, dest="passing",

@@ -322,7 +322,7 @@ def one_job(options, program, seed, most):
 
 
 def main():
-    parser = job_test.options_of_jobs(__doc__, patience=90, generations=0)
+    parser = job_test.options_of_jobs(__doc__, patience=150, generations=0)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--kills", type=int, default=4, help="in all")
     parser.add_argument("--soak", type=int, default=170, metavar="N", help="kills in all, with CRYO_SOAK")

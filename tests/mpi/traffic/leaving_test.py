@@ -25,7 +25,7 @@ limit = 5
 
 
 def main():
-    parser = job_test.options_of_jobs(__doc__, patience=90, generations=1)
+    parser = job_test.options_of_jobs(__doc__, patience=150, generations=1)
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cryo-l-", dir="/tmp") as directory:

@@ -72,7 +72,7 @@ def is_refused(jobs, mpirun, way, options):
 
 
 def main():
-    parser = job_test.options_of_jobs(__doc__, patience=90, generations=0)
+    parser = job_test.options_of_jobs(__doc__, patience=150, generations=0)
     parser.add_argument("--on", action="append", required=True,
                         help="the nodes, at first and after each restart")
     parser.add_argument("--refused", metavar="TEXT", help="what the restart says")

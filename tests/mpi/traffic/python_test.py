@@ -23,7 +23,7 @@ class Python(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory(prefix="cryo-py-", dir="/tmp")
         self.addCleanup(self.directory.cleanup)
-        self.jobs = Jobs(SimpleNamespace(transport="vader", bin=OPTIONS.bin, patience=100),
+        self.jobs = Jobs(SimpleNamespace(transport="vader", bin=OPTIONS.bin, patience=150),
                          self.directory.name)
         self.jobs.settings["PYTHONPATH"] = OPTIONS.modules
         self.addCleanup(self.jobs.kill)

@@ -70,7 +70,7 @@ class Supervised(job_test.Jobs):
 
 
 def main():
-    parser = job_test.options_of_jobs(__doc__, patience=90, generations=3)
+    parser = job_test.options_of_jobs(__doc__, patience=150, generations=3)
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--transfer", action="store_true", help="newest snapshots are held in memory")
     parser.add_argument("command", nargs="+")

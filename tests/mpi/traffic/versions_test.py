@@ -24,7 +24,7 @@ class VersionsTest(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory(prefix="cryo-v-", dir="/tmp")
         self.addCleanup(self.directory.cleanup)
-        self.jobs = Jobs(SimpleNamespace(transport="vader", bin=OPTIONS.bin, patience=100),
+        self.jobs = Jobs(SimpleNamespace(transport="vader", bin=OPTIONS.bin, patience=150),
                          self.directory.name)
         self.addCleanup(self.jobs.kill)
         self.snapshots = Path(self.directory.name, "snapshots")

@@ -91,7 +91,7 @@ def main():
     parser.add_argument("--build", help="with Open MPI 5.0, and this build of Cryo")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
-    options.transport, options.patience = "ucx" if "mpich" in options.mpirun else "tcp", 90
+    options.transport, options.patience = "ucx" if "mpich" in options.mpirun else "tcp", 150
     with tempfile.TemporaryDirectory(prefix="cryo-w-", dir="/tmp") as directory:
         jobs = job_test.Jobs(options, directory)
         ssh = stand_in(directory)
