@@ -74,10 +74,16 @@ class Job:
         return Path(self.output.name).read_text()
 
     def status(self):
-        """The pids of daemons and ranks, from /proc: those that belong to this job. A process that a
-        daemon has forked to take an image has its command line, and is none."""
-        found = {"daemons": [], "ranks": []}
-        daemons = {}
+        """The pids of daemons and ranks, from /proc: those that belong to this job. What they have forked to
+        take an image, or to have one taken of it, has their command line, and is none: it may be gone at once."""
+        def is_one(pid, found):
+            parent = processes.parent(pid)
+            return parent is not None and found.get(parent) != found[pid]
+        return {kind: [pid for pid in found if is_one(pid, found)] for kind, found in self.look().items()}
+
+    def look(self):
+        """Their command lines, by their pids, with those of what they have forked."""
+        found = {"daemons": {}, "ranks": {}}
         mark = f"CRYO_JOB={self.pid}-".encode()
         for entry in Path("/proc").iterdir():
             if not entry.name.isdigit() or not is_alive(entry.name):
@@ -90,15 +96,13 @@ class Job:
             name = os.path.basename(words[0])
             if name == b"mpi-daemon" and (mark in environment or
                                           words[1:3] == [b"--root", str(self.pid).encode()]):
-                daemons[int(entry.name)] = words
+                found["daemons"][int(entry.name)] = words
             elif name == b"fake_rank" and mark in environment:
-                found["ranks"].append(int(entry.name))
-        found["daemons"] = [pid for pid, words in daemons.items()
-                            if daemons.get(processes.parent(pid)) != words]
+                found["ranks"][int(entry.name)] = words
         return found
 
     def everything(self):
-        status = self.status()
+        found = self.look()
         children = [self.pid]
         for parent in children:
             try:
@@ -106,8 +110,7 @@ class Job:
                 children += [int(child) for child in text.split()]
             except OSError:
                 pass
-        return children + [pid for pid in status["daemons"] + status["ranks"]
-                           if pid not in children]
+        return children + [pid for pid in [*found["daemons"], *found["ranks"]] if pid not in children]
 
     def kill(self):
         """All of it at once, as a power cut would."""
