@@ -5,6 +5,7 @@ job that do not keep to what members do.
 
     test_channel.py --bin DIRECTORY --rank FAKE_RANK --member FALSE_MEMBER [unittest arguments]
 """
+import contextlib
 import errno
 import json
 import os
@@ -37,9 +38,9 @@ def listeners(pid):
     """Addresses at which a process listens on the network, as /proc/net has them."""
     inodes = set()
     for fd in Path(f"/proc/{pid}/fd").iterdir():
-        found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(fd))
-        if found:
-            inodes.add(found[1])
+        with contextlib.suppress(FileNotFoundError): # a command's connection, which it closes
+            if found := re.fullmatch(r"socket:\[(\d+)\]", os.readlink(fd)):
+                inodes.add(found[1])
     addresses = []
     for table in "tcp", "tcp6":
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
