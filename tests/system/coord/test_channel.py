@@ -117,8 +117,8 @@ class Strangers(jobs.Case):
                     real.sendall(recorded[-1])
                 if real in readable:
                     near.sendall(real.recv(65536))
-                if member.stdout in readable:
-                    said += member.stdout.readline()
+                if member.stdout in readable: # not by readline(), which may take more, and keep it
+                    said += os.read(member.stdout.fileno(), 65536).decode()
             near.close()
             member.kill()
         real.close()
