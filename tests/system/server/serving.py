@@ -17,6 +17,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "commands"))
 import case  # noqa: E402
+import ports  # noqa: E402
 from case import PATIENCE  # noqa: E402
 
 main = case.main
@@ -26,7 +27,9 @@ class Case(case.Case):
     def setUp(self):
         super().setUp()
         self.server = None
-        self.port = None
+        held = ports.hold() # also while there is no server
+        self.addCleanup(held.close)
+        self.port = ports.number(held)
         self.server_words = [] # in front of it
         before = os.environ.get("CRYO_SERVER_KEY")
         os.environ["CRYO_SERVER_KEY"] = self.path("key")
@@ -41,10 +44,11 @@ class Case(case.Case):
         else:
             os.environ["CRYO_SERVER_KEY"] = before
 
-    def serve(self, *words, listen="127.0.0.1:0", **where):
+    def serve(self, *words, listen=None, **where):
         with open(self.path("said"), "a", encoding="utf-8") as errors:
             self.server = self.spawn(*self.server_words, case.command("cr_server"), "--directory", "images",
-                                     "--listen", listen, *words, stderr=errors, **where)
+                                     "--listen", listen or f"127.0.0.1:{self.port}", *words, stderr=errors,
+                                     **where)
         line = self.server.stdout.readline()
         found = re.fullmatch(r"cr_server: cryo://127\.0\.0\.1:(\d+)/ has \d+ images? in images\n", line)
         self.assertTrue(found, (line, self.said()))

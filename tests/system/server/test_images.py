@@ -13,7 +13,7 @@ import serving
 class Images(serving.Case):
     def test_there_and_back(self):
         program = self.start()
-        self.serve()
+        self.serve(listen="127.0.0.1:0") # a port that the system chooses
         done = self.checkpoint("-f", "image", "--second", self.url("solver/monday"), program.pid)
         self.assertEqual((0, "", ""), (done.returncode, done.stdout, done.stderr))
         self.assert_alive(program)

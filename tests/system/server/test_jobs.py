@@ -5,10 +5,8 @@ from there."""
 import errno
 import json
 import os
-import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "coord"))
 import jobs  # noqa: E402  pylint: disable=wrong-import-position
+import ports  # noqa: E402  pylint: disable=wrong-import-position
 import serving  # noqa: E402  pylint: disable=wrong-import-position
 from jobs import PATIENCE, wait_for  # noqa: E402  pylint: disable=wrong-import-position
 
@@ -24,7 +23,9 @@ class Jobs(jobs.Case):
     def setUp(self):
         super().setUp()
         self.server = None
-        self.port = 0
+        held = ports.hold() # also while there is no server
+        self.addCleanup(held.close)
+        self.port = ports.number(held)
         self.key = os.path.join(self.scratch, "key")
         self.tool("cr_server", "--new-key")
 
@@ -38,7 +39,7 @@ class Jobs(jobs.Case):
                 env=self.settings(), cwd=self.scratch, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=errors, text=True)
         self.addCleanup(self.end_server)
-        self.port = int(re.search(r"127\.0\.0\.1:(\d+)/", self.server.stdout.readline())[1])
+        self.assertIn(f"127.0.0.1:{self.port}/", self.server.stdout.readline())
 
     def end_server(self):
         if self.server is not None:
@@ -151,17 +152,15 @@ class Jobs(jobs.Case):
     def test_refused_before(self):
         """Nothing is saved, and no job ended, if it is known that there will be no copy."""
         job = self.start(2, 1000)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = taken.getsockname()[1]
         for code, text, *words in (
                 (errno.EINVAL, "wants a place at a server", "--second", "/elsewhere"),
                 (errno.ENOTSUP, "are sent to cryo:// and s3://", "--second", "gopher://n7/a"),
                 (errno.EINVAL, "wants a series", "--second", "cryo://n7/"),
                 (errno.EINVAL, "is a bucket", "--second", "s3://bucket"),
-                (errno.EINVAL, "has to wait", "--second", self.url(port), "--nowait"),
-                (errno.ECONNREFUSED, "there is no server of images", "--term", "--second", self.url(port))):
+                (errno.EINVAL, "has to wait", "--second", self.url(), "--nowait"),
+                (errno.ECONNREFUSED, "there is no server of images", "--term", "--second", self.url())):
             self.refuse(code, text, job, *words)
-        self.refuse(errno.ENOENT, "'cr_server --new-key' makes one", job, "--second", self.url(port),
+        self.refuse(errno.ENOENT, "'cr_server --new-key' makes one", job, "--second", self.url(),
                     CRYO_SERVER_KEY=self.key + ".none")
         self.assertEqual([], list(Path(self.store).glob("*/[0-9]*")))
         self.check_result(job.end(), 2, 1000)

@@ -92,7 +92,6 @@ class Keeping(serving.Case):
         self.serve()
         program = self.keep()
         self.await_number(1)
-        port = self.port
         keeper = self.state()["keeper"]
         os.kill(keeper, signal.SIGSTOP)
         self.end_server(signal.SIGKILL)
@@ -102,7 +101,7 @@ class Keeping(serving.Case):
         for number in theirs:
             name = f"solver,context.{number:06}~{number + 100}~{checksum}"
             os.link(self.path(os.path.join("images", first)), self.path(os.path.join("images", name)))
-        self.serve(listen=f"127.0.0.1:{port}")
+        self.serve()
         os.kill(keeper, signal.SIGCONT)
         self.await_number(theirs[-1] + 3) # by then the first ones after them have gone
         self.assert_alive(program)
@@ -121,7 +120,7 @@ class Keeping(serving.Case):
         self.assert_alive(program)
         last = self.state()["made"]
         wait_until("another image here", lambda: self.state()["made"] > last)
-        self.serve(listen=f"127.0.0.1:{port}")
+        self.serve()
         self.await_number(last + 1)
         self.assert_alive(program)
 
@@ -140,7 +139,7 @@ class Keeping(serving.Case):
                       restarted.stderr.readline())
         self.assert_alive(restarted)
         wait_until("another image here", lambda: self.state()["made"] > last)
-        self.serve(listen=f"127.0.0.1:{port}")
+        self.serve()
         self.await_number(last + 1)
         self.assert_alive(restarted)
 

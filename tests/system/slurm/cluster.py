@@ -16,6 +16,9 @@ import sys
 import time
 from pathlib import Path
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import ports  # noqa: E402
+
 PATIENCE = 60
 FREEZER = Path("/sys/fs/cgroup/freezer")
 
@@ -47,15 +50,6 @@ KillWait={kill_wait}
 """
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 State=UNKNOWN\n"
 PARTITION = "PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:8\n"
-
-
-def hold_port():
-    """A socket whose port goes to nobody who asks for any. Slurm may listen there, for it allows another
-    socket of the port, too, while none of them listens."""
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind(("127.0.0.1", 0))
-    return held
 
 
 class Slurm:
@@ -105,13 +99,13 @@ class Slurm:
         return self
 
     def write_configuration(self):
-        self.held = [hold_port() for _ in range(1 + len(self.names))]
-        controller_port, *ports = (held.getsockname()[1] for held in self.held)
+        self.held = [ports.hold() for _ in range(1 + len(self.names))]
+        controller_port, *node_ports = map(ports.number, self.held)
         host = socket.gethostname().split(".")[0]
         text = CONFIGURATION.format(host=host, user=getpass.getuser(), place=self.place,
                                     controller_port=controller_port, tracking=self.tracking,
                                     kill_wait=self.kill_wait)
-        for name, port in zip(self.names, ports):
+        for name, port in zip(self.names, node_ports):
             (self.place / f"spool.{name}").mkdir(mode=0o755)
             text += NODE.format(name=name, host=host, port=port)
         configuration = self.place / "slurm.conf"

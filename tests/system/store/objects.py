@@ -18,6 +18,9 @@ import tempfile
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "programs"))
+import ports  # noqa: E402
+
 BUCKET = "images"
 ACCESS, SECRET = "test:tester", "a/secret+of=the:tests"
 STRANGER, STRANGERS_SECRET = "test:stranger", "another-secret"
@@ -31,8 +34,10 @@ class Server:
         self.case = case
         self.options = options
         self.kept = tempfile.TemporaryDirectory(prefix="cryo-objects.", dir=os.environ.get("TMPDIR", "/var/tmp"))
-        self.port = 0
+        held = ports.hold() # also while it is not there
+        self.port = ports.number(held)
         self.process = None
+        case.addCleanup(held.close)
         case.addCleanup(self.kept.cleanup)
         case.addCleanup(self.kill)
         self.start("--bucket", BUCKET)
@@ -43,12 +48,10 @@ class Server:
             self.process = subprocess.Popen(
                 [PYTHON, "-B", os.path.join(HERE, "object_server.py"), self.kept.name, "--port", str(self.port),
                  *self.options, *more], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True)
-        said = self.process.stdout.readline().split()
-        if len(said) != 2 or said[0] != "ready":
+        if self.process.stdout.readline() != f"ready {self.port}\n":
             self.kill()
             with open(complaints, encoding="utf-8") as errors:
                 raise AssertionError(f"the S3 server does not start: {errors.read()}")
-        self.port = int(said[1])
 
     def kill(self):
         process, self.process = self.process, None # a thread of a Way calls this, too
