@@ -195,4 +195,5 @@ threading.Thread(target=serve, daemon=True).start()
 
 
 if __name__ == "__main__":
+    case.processes.have_own_network()  # for the ports of programs that are killed and come back
     case.main()

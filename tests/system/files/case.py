@@ -17,6 +17,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "programs"))
+import processes  # noqa: E402
 from waiting import PATIENCE, wait_until  # noqa: E402
 
 BIN = ""
@@ -117,4 +118,5 @@ def main():
     at = sys.argv.index("--bin")
     BIN = sys.argv[at + 1]
     del sys.argv[at:at + 2]
+    processes.have_own_network()  # for the ports of programs that are killed and come back
     unittest.main()
