@@ -375,6 +375,7 @@ def main():
     options = parser.parse_args()
     # Keeping the ids needs a privilege; the programs here can do without.
     options.bin = os.path.abspath(options.bin)
+    processes.have_own_network()  # for the ports of programs that are killed and come back
     if options.pidns:
         processes.become_plain_user(options.bin)
         options.ids = ["--pidns"]
