@@ -95,6 +95,23 @@ def await_sleep(pid):
     wait_until("its sleep", lambda: state(pid) == "S")
 
 
+def line_that_waits(pid):
+    """What the process would write to its standard error, a pipe that is full; None: it does not stand there.
+    One that has just written, or has just got room, is in that call for a moment, too, and does not sleep."""
+    def call():
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            return file.read().split()
+    try:
+        words = call()
+        if words[:2] != ["1", "0x2"] or state(pid) != "S" or call() != words:
+            return None
+        with open(f"/proc/{pid}/mem", "rb") as memory:
+            memory.seek(int(words[2], 16))
+            return memory.read(int(words[3], 16)).decode()
+    except OSError:
+        return None
+
+
 def kill(pid):
     """One that the test has started and that is nobody's here; it may have ended."""
     with contextlib.suppress(ProcessLookupError):
@@ -190,17 +207,16 @@ class Case(unittest.TestCase):
 
     def said_of_ended(self, program, phase, *words):
         """By cr_checkpoint when the program is killed before it could say that this phase is over:
-        who has ended. It cannot say a line more before the last but one is read."""
+        who has ended. There is room for one line, which is read only if it waits to say another one."""
         end, its_end = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)
         fcntl.fcntl(its_end, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(its_end, b"\n")
         saver = self.spawn(command("cr_checkpoint"), "-v", *words, program.pid, stderr=its_end)
         os.close(its_end)
-        said = "" if phase == "stopped" else os.read(end, 4096).decode()
-
-        def is_held_up():
-            with open(f"/proc/{saver.pid}/syscall", encoding="ascii") as call:
-                return call.read().startswith("1 0x2 ")
-        wait_until("it cannot say more", is_held_up)
+        said = ""
+        while not (line := wait_until("it cannot say more", lambda: line_that_waits(saver.pid))).startswith(
+                f"cr_checkpoint: {phase} ("):
+            said += os.read(end, 4096).decode()
         program.kill()
         os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
         while more := os.read(end, 4096).decode():

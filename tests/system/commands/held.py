@@ -15,7 +15,6 @@ import os
 import signal
 import struct
 import subprocess
-import termios
 import time
 
 import case
@@ -46,29 +45,13 @@ class Saver:
             self.said += os.read(self.end, 4096).decode().lstrip(".")
 
     def is_held_or_over(self):
-        """In a write(2) to standard error, of what can be read in its memory.
-
-        Only while there is no room: one that has just got some is seen in that write(2) for a moment."""
         if self.process.poll() is not None:
             return True
-        if not self.is_full():
-            return False
-        try:
-            with open(f"/proc/{self.process.pid}/syscall", encoding="ascii") as call:
-                words = call.read().split()
-            if words[:2] != ["1", "0x2"]:
-                return False
-            with open(f"/proc/{self.process.pid}/mem", "rb") as memory:
-                memory.seek(int(words[2], 16))
-                line = memory.read(int(words[3], 16)).decode()
-        except OSError:
+        line = case.line_that_waits(self.process.pid)
+        if line is None:
             return False
         self.waits_to_say = line.removeprefix("cr_checkpoint: ")
         return True
-
-    def is_full(self):
-        there = fcntl.ioctl(self.end, termios.FIONREAD, struct.pack("i", 0))
-        return struct.unpack("i", there)[0] > 0
 
     def stop(self):
         self.process.send_signal(signal.SIGSTOP)
