@@ -214,15 +214,15 @@ class Case(unittest.TestCase):
         saver = self.spawn(command("cr_checkpoint"), "-v", *words, program.pid, stderr=its_end)
         os.close(its_end)
         said = ""
-        while not (line := wait_until("it cannot say more", lambda: line_that_waits(saver.pid))).startswith(
-                f"cr_checkpoint: {phase} ("):
+        wanted = f"cr_checkpoint: {phase} ("
+        while not wait_until("it cannot say more", lambda: line_that_waits(saver.pid)).startswith(wanted):
             said += os.read(end, 4096).decode()
         program.kill()
         os.waitid(os.P_PID, program.pid, os.WEXITED | os.WNOWAIT)
         while more := os.read(end, 4096).decode():
             said += more
         os.close(end)
-        self.assertIn(f"cr_checkpoint: {phase} (", said)
+        self.assertIn(wanted, said)
         self.assertRegex(said, rf"process {program.pid} (has )?ended")
         self.assertNotEqual(0, saver.wait(PATIENCE), said)
         return said
