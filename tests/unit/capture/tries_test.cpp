@@ -128,3 +128,18 @@ TEST_F(TriesTest, CountForAnObstacleOnlyWhileTheProgramRuns)
     time_now += second / 2; // too long for a connection that nobody accepts
     EXPECT_FALSE(may_pass(some, 0));
 }
+
+// A virtual machine may, too, for seconds.
+TEST_F(TriesTest, CountForAnObstacleNotWhileTheMachineStandsStill)
+{
+    Tries some = tries(600);
+    obstacles_.things = {"a connection"};
+    EXPECT_TRUE(may_pass(some, 0));
+    time_now += 5 * second; // and not two milliseconds
+    EXPECT_TRUE(may_pass(some, 0));
+    unsigned more = 0;
+    do
+        time_now += some.pause_ns();
+    while (may_pass(some, 0) && ++more < 1000);
+    EXPECT_LT(more, 1000U);
+}

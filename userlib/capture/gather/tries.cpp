@@ -38,11 +38,14 @@ bool Tries::may_pass(const Obstacles &obstacles)
     const uint64_t now = clock_();
     stood_ns_ += obstacles.stood_ns;
     const uint64_t ran = now - begun_ - std::min(stood_ns_, now - begun_);
+    // Much more than the pause is a machine that stood still, and the program with it.
+    counted_ns_ += std::min(ran - std::min(ran_ns_, ran), pause_ns_ + longest_pause_ns);
+    ran_ns_ = ran;
     std::map<std::string, uint64_t> still;
     for (const std::string &thing : obstacles.things) {
         const auto known = since_.find(thing);
-        still[thing] = known != since_.end() ? known->second : ran;
-        if (ran - still[thing] > short_ns)
+        still[thing] = known != since_.end() ? known->second : counted_ns_;
+        if (counted_ns_ - still[thing] > short_ns)
             return false;
     }
     since_ = std::move(still);

@@ -50,14 +50,16 @@ class Tries
   private:
     uint64_t (*clock_)();
     uint64_t begun_, deadline_;
-    uint64_t retry_ns_;     // of the program's running, in which it is tried again
-    uint64_t stood_ns_ = 0; // in all tries
+    uint64_t retry_ns_;       // of the program's running, in which it is tried again
+    uint64_t stood_ns_ = 0;   // in all tries
+    uint64_t ran_ns_ = 0;     // until the last try
+    uint64_t counted_ns_ = 0; // of that, for obstacles
     uint64_t count_ = 1;
     uint64_t pause_ns_ = 0;
     std::string_view but_;
     bool ends_by_deadline_ = false; // before retry_s is over
     bool time_is_up_ = false;       // only that has ended the tries
-    // The obstacles of the last try: for how long the program had run when each was first seen.
+    // The obstacles of the last try: what had been counted when each was first seen.
     std::map<std::string, uint64_t> since_;
 };
 
