@@ -38,7 +38,7 @@ pipeline = s3api tempauth copy slo dlo proxy-server
 [app:proxy-server]
 use = egg:swift#proxy
 account_autocreate = true
-node_timeout = 20
+{patience}
 [filter:tempauth]
 use = egg:swift#tempauth
 user_test_tester = {secret} .admin
@@ -65,6 +65,15 @@ disable_fallocate = true
 pipeline = {kind}-server
 [app:{kind}-server]
 use = egg:swift#{kind}
+{patience}
+"""
+
+# A machine that stands still for a moment is no node that has failed. After a second an object would be stored
+# before it is listed.
+PATIENCE = """
+node_timeout = 20
+conn_timeout = 20
+container_update_timeout = 20
 """
 
 
@@ -134,11 +143,11 @@ def main():
     for kind in "account", "container", "object":
         at = listen()
         make_ring(top, kind, at.getsockname()[1])
-        serving.append((at, load(top, kind, BACKEND.format(top=top, kind=kind))))
+        serving.append((at, load(top, kind, BACKEND.format(top=top, kind=kind, patience=PATIENCE))))
     front = listen(wanted.port)
     port = front.getsockname()[1]
     proxy = Cache(load(top, "proxy", PROXY.format(top=top, secret=SECRET, strangers_secret=STRANGERS_SECRET,
-                                                  region=REGION)))
+                                                  region=REGION, patience=PATIENCE)))
     if wanted.certificate:
         front = eventlet.wrap_ssl(front, certfile=wanted.certificate, keyfile=wanted.key, server_side=True)
     serving.append((front, proxy))
