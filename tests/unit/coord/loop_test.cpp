@@ -156,13 +156,23 @@ int64_t nanoseconds_of(Loop &loop, int turns)
     return (end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec;
 }
 
+// The least of some tries: in a virtual machine that stands still, a thread's processor goes on to
+// count.
+int64_t least_nanoseconds_of(Loop &loop, int turns)
+{
+    int64_t least = nanoseconds_of(loop, turns);
+    for (int again = 0; again < 4; again++)
+        least = std::min(least, nanoseconds_of(loop, turns));
+    return least;
+}
+
 // With a list of all descriptors for each turn, the second takes a hundred times as long.
 TEST(Loop, ATurnCostsNothingForWhatIsNotReady)
 {
     constexpr int turns = 2000;
     constexpr int idle = 900; // below the limit that a login usually has
     Loop few;
-    const int64_t alone = nanoseconds_of(few, turns);
+    const int64_t alone = least_nanoseconds_of(few, turns);
     Loop loop;
     const Fd quiet = event();
     std::vector<Fd> copies;
@@ -172,7 +182,7 @@ TEST(Loop, ATurnCostsNothingForWhatIsNotReady)
         loop.watch(copies.back().get(), POLLIN, [](short) { FAIL() << "nothing came"; });
         loop.after(1'000'000, [] { FAIL() << "that is too early"; });
     }
-    EXPECT_LT(nanoseconds_of(loop, turns), 10 * alone);
+    EXPECT_LT(least_nanoseconds_of(loop, turns), 10 * alone);
     for (const Fd &copy : copies)
         loop.forget(copy.get());
 }
