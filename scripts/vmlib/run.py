@@ -27,8 +27,8 @@ _SCRATCH = ("/tmp", "/var/tmp", "/run", "/dev/shm")
 _ENVIRONMENT = ("PATH", "LANG", "CI")
 _ENVIRONMENT_PREFIXES = ("LC_", "CRYO_", "GTEST_", "ASAN_", "UBSAN_", "TSAN_")
 _POLL = 0.02
-# The kernel alone takes a few seconds.
-KERNEL_PATIENCE = 40
+# The kernel alone takes a few seconds of a processor, of which a busy machine has few.
+KERNEL_PATIENCE = 120
 
 
 class NeverStarted(Exception):

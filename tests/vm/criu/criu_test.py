@@ -143,7 +143,7 @@ class Criu(unittest.TestCase):
     def test_signals(self):
         counter = self.counter()
         self.save("--stop", counter.pid)
-        self.assertEqual("T", state(counter.pid))
+        wait_until("its stop", lambda: state(counter.pid) == "T")
         counter.send_signal(signal.SIGCONT)
         self.count_on()
         self.save("--term", counter.pid)

@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t threads_at_once = 8;
 constexpr auto at_work = 150ms; // and until this many calls were made:
 constexpr uint64_t enough = 8 * threads_at_once;
-constexpr int patience_s = 10;
+constexpr int patience_s = 60;
 
 enum class End { exec, exit, main_thread_first, memory, kill };
 constexpr std::array all_ends = {End::exec, End::exit, End::main_thread_first, End::memory,

@@ -33,7 +33,7 @@ def main():
     if test == "nodes_test.py":
         subprocess.run(["/usr/sbin/modprobe", "-a", "bridge", "veth"], check=True)
     command = [sys.executable, "-B", f"{options.tests}/{test}", "--bin", options.bin, "--mpirun",
-               options.mpirun, "--ranks", "2", "--transport", transport, "--patience", "150", *how,
+               options.mpirun, "--ranks", "2", "--transport", transport, "--patience", "300", *how,
                "--", f"{options.programs}/{words[0]}", *words[1:]]
     print(test, " ".join(words), transport, flush=True)
     if subprocess.run(command, env=settings, check=False).returncode != 0:
