@@ -54,7 +54,7 @@ def newest():
 def keeper():
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{name}/cmdline") as file:
+            with open(f"/proc/{name}/cmdline", errors="replace") as file:
                 words = file.read().split("\\0")
         except OSError:
             continue
