@@ -9,9 +9,10 @@ set(CRYO_TEST_LABELS unit system mpi vm kunit lint bench)
 #               [RESOURCE_LOCK name] [PROCESSORS n] [ENVIRONMENT A=B ...] [WORKING_DIRECTORY dir]
 #               [CONFIGURATIONS c ...])
 #
-# PROCESSORS is for a test that tests/costs.txt does not know yet. TIMEOUT is for hangs: a test that
-# hangs until a whole run is broken off hides what failed. With CRYO_SOAK, SOAK_TIMEOUT counts, or
-# ten times TIMEOUT.
+# PROCESSORS is for a test that tests/costs.txt does not know yet. TIMEOUT, 300 if it is not named, is
+# for hangs: a test that hangs until a whole run is broken off hides what failed. One that goes on
+# beside seven others, on two processors, must not run into it. With CRYO_SOAK, SOAK_TIMEOUT counts,
+# or ten times TIMEOUT.
 function(cryo_add_test)
     cmake_parse_arguments(T "" "NAME;LABEL;TIMEOUT;SOAK_TIMEOUT;RESOURCE_LOCK;PROCESSORS;WORKING_DIRECTORY"
         "COMMAND;ENVIRONMENT;CONFIGURATIONS" ${ARGN})
@@ -22,7 +23,7 @@ function(cryo_add_test)
         message(FATAL_ERROR "test ${T_NAME}: its name must begin with its label: ${T_LABEL}.something")
     endif()
     if(NOT T_TIMEOUT)
-        set(T_TIMEOUT 120)
+        set(T_TIMEOUT 300)
     endif()
     if(T_LABEL MATCHES "^(unit|system|mpi|bench)$" AND T_TIMEOUT GREATER 900)
         message(FATAL_ERROR "test ${T_NAME}: TIMEOUT ${T_TIMEOUT} is more than 900; the longer one "
