@@ -226,8 +226,7 @@ class Keeper(unittest.TestCase):
         for pid in (keeper, *copier):
             with contextlib.suppress(ProcessLookupError): # a command of the keeper's, which ends by itself
                 os.kill(pid, signal.SIGKILL)
-        for pid in (keeper, *copier):
-            wait_until("its end", lambda p=pid: not exists(p))
+        wait_until("their end", lambda: not any(map(exists, (keeper, *copier))))
         self.assertEqual(self.images("two"), [])
         self.assert_complete("one")
         self.kill_program(program)
