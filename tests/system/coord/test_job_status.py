@@ -20,8 +20,10 @@ class JobStatus(jobs.Case):
         return mine[0] if mine else {}
 
     def await_ready(self, job):
-        jobs.wait_for(lambda: self.said(job).get("savable"), "the job")
-        return self.said(job)
+        def ready():
+            said = self.said(job)
+            return said if said.get("savable") else None
+        return jobs.wait_until("the job", ready)
 
     def test_job(self):
         job = self.start(3, 100000)
