@@ -19,14 +19,14 @@ from jobs import wait_for
 PTRACE_SEIZE, WALL = 0x4206, 0x40000000
 TRANSFER = '[[fault]]\nrecover = "transfer"\nmemory = "1GiB"\n'
 
-# Ends with status 3 when it is told to, a second before its ranks.
+# Ends with status 3 when it is told to, a while before its ranks, which the supervisor gives five seconds.
 SLOW_LAUNCHER = """#!/usr/bin/env python3
 import os, signal, sys, time
 ranks = os.posix_spawn("{mpirun}", ["{mpirun}", *sys.argv[1:]], os.environ)
 while not os.path.exists(sys.argv[-1] + "/end"):
     time.sleep(0.02)
 if os.fork() == 0:
-    time.sleep(1)
+    time.sleep(0.3)
     os.kill(ranks, signal.SIGTERM)
 os._exit(3)
 """
