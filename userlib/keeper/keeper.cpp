@@ -5,6 +5,7 @@
 
 #include "cli/error_json.hpp"
 #include "cli/text.hpp"
+#include "look/members.hpp"
 #include "server/url.hpp"
 
 #include <algorithm>
@@ -401,9 +402,11 @@ bool Keeper::save(Reason reason)
     const Result<Cost> cost =
         first ? take(after ? std::max(*first, *after) : *first) : Result<Cost>(first.error());
     if (!cost) {
-        // If the program has just ended, there is nothing to report.
+        // If the program has just ended, there is nothing to report. One that gives its memory back
+        // cannot be saved any more, a while before the kernel tells of its end.
+        const bool is_ending = capture::has_ended(pid_);
         pollfd ended = {program_.get(), POLLIN, 0};
-        if (poll(&ended, 1, 0) == 0) {
+        if (!is_ending && poll(&ended, 1, 0) == 0) {
             warn(cost.error());
             if (metrics_)
                 metrics_->failed();
