@@ -43,6 +43,15 @@ select_tests() {
 
 selected() { grep -Eq "$1" "$log/selected"; }
 
+# use_python_of_system: the `python3` that tests find is the one for which their packages are. That
+# of a version manager (pyenv) is a shell script, which takes longer than many a test.
+use_python_of_system() {
+    [ -x /usr/bin/python3 ] || return 0
+    mkdir -p "$CRYO_TOP/build/tools"
+    ln -sfn /usr/bin/python3 "$CRYO_TOP/build/tools/python3"
+    PATH=$CRYO_TOP/build/tools:$PATH
+}
+
 # prepare_for_tests: kernels, modules and libraries that one of the selected tests uses.
 prepare_for_tests() {
     local kernel kernels=()
