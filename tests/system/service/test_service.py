@@ -252,17 +252,17 @@ class Service(unittest.TestCase):
         shutil.copy(shutil.which("sleep"), keeper)
         main = str(os.getpid())
         for leads in False, True:
-            with subprocess.Popen([keeper, main], start_new_session=leads, cwd="/",
-                                  stderr=subprocess.DEVNULL) as process:
-                self.addCleanup(process.kill)
-                said = self.run_it("stop", MAINPID=main)
-                if leads:
-                    self.assertEqual("", said)
-                    self.assertEqual(-signal.SIGTERM, process.wait(PATIENCE))
-                else:
-                    self.assertIn("no keeper is there", said)
-                    self.assertIsNone(process.poll())
-                    process.kill()
+            process = subprocess.Popen( # pylint: disable=consider-using-with
+                [keeper, main], start_new_session=leads, cwd="/", stderr=subprocess.DEVNULL)
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            said = self.run_it("stop", MAINPID=main)
+            if leads:
+                self.assertEqual("", said)
+                self.assertEqual(-signal.SIGTERM, process.wait(PATIENCE))
+            else:
+                self.assertIn("no keeper is there", said)
+                self.assertIsNone(process.poll())
 
     @unittest.skipUnless(os.geteuid() == 0, "only root makes mount namespaces")
     def test_hardened(self):
