@@ -156,7 +156,8 @@ TEST(LargeJob, NamesTheDaemonThatKeepsOthersBack)
     LargeJob job({.nodes = 85, .ranks_on_each = 1}, scratch / "job");
     job.stop_daemon(2);
     const Figures figures = job.checkpoint();
-    EXPECT_NE(figures.error.find("node n2: its daemon has said nothing for 10 s"), std::string::npos)
+    EXPECT_NE(figures.error.find("node n2: its daemon has said nothing for 10 s"),
+              std::string::npos)
         << figures.error;
 }
 
