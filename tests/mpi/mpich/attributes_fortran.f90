@@ -220,6 +220,7 @@ program attributes_fortran
         if (total /= ranks * round) call fail('a sum')
         if (usleep(200) /= 0) call fail('a pause')
     end do
+    call wait_to_end()
     call MPI_WIN_FREE(win, ierr)
     call MPI_TYPE_FREE(row, ierr)
     call MPI_COMM_FREE(comm, ierr)
@@ -227,6 +228,8 @@ program attributes_fortran
     call MPI_FINALIZE(ierr)
 
 contains
+
+    include 'wait_to_end.f90'
 
     subroutine fail(what)
         character(len=*) :: what
