@@ -192,13 +192,13 @@ class OpenMpi(jobs.Case):
         self.mpi = dict(TMPDIR=self.scratch, OMPI_MCA_rtc="^hwloc", OMPI_ALLOW_RUN_AS_ROOT="1",
                         OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
                         OMPI_MCA_hwloc_base_binding_policy="none", OMPI_MCA_oob_tcp_if_include="lo",
-                        OMPI_MCA_plm_rsh_agent=str(jobs.HERE / "fake_ssh"))
+                        OMPI_MCA_plm_rsh_agent=str(jobs.HERE / "fake_ssh"), FAKE_HELD="1")
 
     def run_and_back(self, ranks, options, daemons, within=False, again=None):
         """Within: not mpirun is under cr_run, but each rank. Again: the options of the restart."""
         cr_run = [jobs.OPTIONS.bin + "/cr_run"]
         job = jobs.Job(self, [*([] if within else cr_run), jobs.OPTIONS.open_mpi, *options,
-                              "-n", str(ranks), *(cr_run if within else []), jobs.OPTIONS.rank,
+                              "-x", "FAKE_HELD", "-n", str(ranks), *(cr_run if within else []), jobs.OPTIONS.rank,
                               "4000", self.scratch],
                        self.settings(**self.mpi))
         jobs.wait_for(lambda: len(list(Path(self.scratch).glob("started.*"))) == ranks or
