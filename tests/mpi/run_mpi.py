@@ -64,11 +64,19 @@ def exporting(mpirun, name, value):
     return ["-genv", name, value] if "mpich" in mpirun else ["-x", f"{name}={value}"]
 
 
+def threads_of(pid):
+    """Their directories; none, if the process has ended: glob() would raise what scandir() does."""
+    try:
+        return [Path(f"/proc/{pid}/task/{tid}") for tid in sorted(os.listdir(f"/proc/{pid}/task"))]
+    except OSError:
+        return []
+
+
 def descendants(pid):
     """Processes below pid, itself included."""
     found = [pid]
     for parent in found:
-        for path in Path(f"/proc/{parent}/task").glob("*/children"):
+        for path in (thread / "children" for thread in threads_of(parent)):
             try:
                 found += [int(child) for child in path.read_text().split()]
             except OSError:
@@ -87,7 +95,7 @@ def show_where_they_wait(pid):
     """The watchdog's report: every process and thread of the job, and what it does."""
     for process in descendants(pid):
         print(f"--- {process}: {read(f'/proc/{process}/cmdline')}", file=sys.stderr)
-        for thread in sorted(Path(f"/proc/{process}/task").glob("*")):
+        for thread in threads_of(process):
             print(f"    {thread.name} {read(thread / 'comm')}: "
                   f"{read(thread / 'wchan')}; call {read(thread / 'syscall')}", file=sys.stderr)
         if shutil.which("gdb"):
