@@ -80,9 +80,21 @@ class Map
     std::vector<Range> ranges_;
 };
 
+constexpr uint64_t bit_of_trap = uint64_t(1) << (SIGTRAP - 1);
+
+// A step under a blocked SIGTRAP unblocks it, and sets its action to the default one.
+bool has_action_for_trap(pid_t pid)
+{
+    const Result<std::string> status = Proc(pid).read("status");
+    std::string_view caught = status ? field(*status, "SigCgt") : std::string_view();
+    std::string_view ignored = status ? field(*status, "SigIgn") : std::string_view();
+    return !status || ((take_number(caught, 16) | take_number(ignored, 16)) & bit_of_trap) != 0;
+}
+
 bool blocks_all(pid_t tid)
 {
-    constexpr uint64_t never = uint64_t(1) << (SIGKILL - 1) | uint64_t(1) << (SIGSTOP - 1);
+    constexpr uint64_t never =
+        uint64_t(1) << (SIGKILL - 1) | uint64_t(1) << (SIGSTOP - 1) | bit_of_trap;
     uint64_t mask = 0;
     return ptrace(PTRACE_GETSIGMASK, tid, sizeof(mask), &mask) == 0 &&
            (mask | never) == ~uint64_t(0);
@@ -96,7 +108,8 @@ bool is_about_to_repeat(const user_regs_struct &registers)
     return static_cast<int64_t>(registers.orig_rax) >= 0 && result >= first && result <= last;
 }
 
-// Whether the C library's next instruction may be one of a program that waits, reads or writes.
+// Whether the next instruction may act for the program: the agent makes calls for it, too, in the
+// functions that it interposes.
 bool may_act(pid_t tid, const user_regs_struct &registers)
 {
     constexpr long instruction = 0x050f; // syscall
@@ -157,13 +170,12 @@ Result<void> Stopped::lead_to_door()
     auto &[tid, thread] = *threads_.begin();
     const Map map{Proc(pid_)};
     user_regs_struct first;
-    if (thread.masked || !map.has_agent() || ptrace(PTRACE_GETREGS, tid, nullptr, &first) != 0 ||
-        is_about_to_repeat(first))
+    if (thread.masked || !map.has_agent() || has_action_for_trap(pid_) ||
+        ptrace(PTRACE_GETREGS, tid, nullptr, &first) != 0 || is_about_to_repeat(first))
         return {};
     Result<user_regs_struct> now = first;
     for (int i = 0; map.at(now->rip) != Code::agent || !blocks_all(tid); i++) {
-        if (i == most_steps || map.at(now->rip) == Code::program ||
-            (map.at(now->rip) == Code::library && may_act(tid, *now)))
+        if (i == most_steps || map.at(now->rip) == Code::program || may_act(tid, *now))
             return {};
         now = next(tid, thread, PTRACE_SINGLESTEP, SIGTRAP);
         if (!now)

@@ -39,7 +39,7 @@ class Stopped
     ~Stopped();
 
     // Of a child that was stopped before its agent could listen: lets it do so, in newborn.cpp.
-    // Does nothing to any other process.
+    // Any other process is left where it would act for its program.
     Result<void> lead_to_door();
     Result<void> lead();
     Result<void> follow();
